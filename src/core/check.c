@@ -1,0 +1,260 @@
+/*
+ * check.c - every invariant of the master, proved from scratch.
+ */
+#include "core/master_priv.h"
+
+#define REQUIRE(cond, what)          \
+	do {                         \
+		if (!(cond))         \
+			return what; \
+	} while (0)
+
+struct tally {
+	uint64_t bytes[OBJECT_LIST_COUNT];
+	uint64_t counts[OBJECT_LIST_COUNT];
+	uint64_t pins, mapped, free_slots;
+};
+
+static bool kind_fits_list(enum slot_kind kind, enum object_list list)
+{
+	switch (list) {
+	case OBJECT_FREE:
+		return kind == SLOT_FREE;
+	case OBJECT_WRITING:
+		return kind == SLOT_WRITING;
+	case OBJECT_INACTIVE:
+	case OBJECT_ACTIVE:
+	case OBJECT_DIRTY:
+	case OBJECT_PARKED:
+	case OBJECT_MOVING:
+		return kind == SLOT_READY;
+	case OBJECT_CONDEMNED:
+		return kind == SLOT_CONDEMNED;
+	case OBJECT_LIST_COUNT:
+		break;
+	}
+	return false;
+}
+
+static const char *check_run(const struct master *master, uint32_t slot)
+{
+	const struct slot *there = slot_at(master, slot);
+	const struct extent *extent = extent_record(
+		&master->extents, object_at(master, slot)->block);
+	uint64_t align;
+
+	REQUIRE(extent->kind == EXTENT_USED && extent->owner == slot,
+		"a slot's run is not its own");
+	REQUIRE(extent_off_bytes(&master->extents, object_at(master, slot)->block) ==
+			there->off,
+		"a slot's run lies elsewhere");
+	REQUIRE(run_bytes(master, slot) ==
+			extent_round(slot_run_size(there->size, there->klen), &align),
+		"a slot's run has another size");
+	return NULL;
+}
+
+static const char *check_flags(const struct master *master, uint32_t slot, uint64_t now)
+{
+	const struct slot *there = slot_at(master, slot);
+	const struct object *object = object_at(master, slot);
+	struct index_key key = {slot_key(master->share, there), there->klen, there->hash};
+	bool want = atomic_load_explicit(&there->want, memory_order_relaxed);
+	bool off_lists = object->list == OBJECT_CONDEMNED ||
+			 object->list == OBJECT_PARKED;
+	bool ready = kind_at(master, slot) == SLOT_READY;
+	bool open_put = object->list == OBJECT_WRITING &&
+			!(there->flags & (SLOT_COPY | SLOT_DOOMED | SLOT_LATE));
+
+	REQUIRE(object->mapped == (ready || open_put), "in the key map, or not, wrongly");
+	REQUIRE(!object->mapped || map_find(master, &key) == slot,
+		"the key map finds another slot");
+	REQUIRE(!object->indexed || (ready && index_has(master->share, slot)),
+		"the shared index lacks a slot or has one that ended");
+	REQUIRE(ready || !index_has(master->share, slot),
+		"the shared index has a slot that is not READY");
+	REQUIRE(!off_lists || want || object->relook,
+		"off the lists, and nobody will tell");
+	/* The client that holds may have let go by now, but its message is on its way;
+	 * what the daemon itself blocks must still be so. */
+	REQUIRE(object->list != OBJECT_CONDEMNED || want, "condemned without asking");
+	REQUIRE(object->pins == 0 || ready || object->list == OBJECT_CONDEMNED,
+		"pinned, and neither READY nor CONDEMNED");
+	REQUIRE(!ready || there->generation != 0, "READY without a generation");
+	REQUIRE(!ready || !(there->flags & (SLOT_COPY | SLOT_TAKEN)),
+		"READY, and marked as a copy or as taken");
+	REQUIRE(!ready || !(there->flags & SLOT_EXPIRES) ||
+			there->expires == UINT64_MAX || object->list == OBJECT_MOVING ||
+			heap_has(&master->timers, slot),
+		"a time to live that nobody watches");
+	(void)now;
+	return NULL;
+}
+
+static const char *check_slot(
+	const struct master *master, uint32_t slot, uint64_t now, struct tally *tally)
+{
+	const struct object *object = object_at(master, slot);
+	const char *broken;
+
+	REQUIRE(kind_fits_list(kind_at(master, slot), (enum object_list)object->list),
+		"a slot's state and its list disagree");
+	tally->counts[object->list]++;
+	tally->pins += object->pins;
+	tally->mapped += object->mapped;
+	if (object->list == OBJECT_FREE) {
+		REQUIRE(object->pins == 0 && !object->mapped &&
+				!heap_has(&master->timers, slot),
+			"a free slot is pinned, mapped or armed");
+		return NULL;
+	}
+	broken = check_run(master, slot);
+	if (broken != NULL)
+		return broken;
+	tally->bytes[object->list] += run_bytes(master, slot);
+	return check_flags(master, slot, now);
+}
+
+static const char *check_queue(const struct master *master,
+	const struct object_queue *queue, enum object_list list, uint64_t *ret_count)
+{
+	uint32_t count = 0, last = SLOT_NONE;
+
+	for (uint32_t slot = queue->head; slot != SLOT_NONE;
+		slot = object_at(master, slot)->next) {
+		REQUIRE(object_at(master, slot)->list == list, "a list has a stranger");
+		REQUIRE(object_at(master, slot)->prev == last,
+			"a list's links are broken");
+		REQUIRE(count++ < nslots_of(master), "a list has a cycle");
+		last = slot;
+	}
+	REQUIRE(queue->tail == last && queue->count == count, "a list's ends are wrong");
+	*ret_count += count;
+	return NULL;
+}
+
+static const char *check_queues(const struct master *master, const struct tally *tally)
+{
+	uint64_t counts[OBJECT_LIST_COUNT] = {0};
+	const struct {
+		const struct object_queue *queue;
+		enum object_list list;
+	} queues[] = {
+		{&master->lru.inactive, OBJECT_INACTIVE},
+		{&master->lru.active, OBJECT_ACTIVE},
+		{&master->dirty, OBJECT_DIRTY},
+		{&master->parked, OBJECT_PARKED},
+		{&master->moving, OBJECT_MOVING},
+		{&master->condemned, OBJECT_CONDEMNED},
+	};
+	const char *broken = NULL;
+
+	for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]) && broken == NULL; i++)
+		broken = check_queue(
+			master, queues[i].queue, queues[i].list, &counts[queues[i].list]);
+	for (uint32_t cid = 0; cid <= CLIENT_LIMIT && broken == NULL; cid++)
+		broken = check_queue(master, &master->writing[cid], OBJECT_WRITING,
+			&counts[OBJECT_WRITING]);
+	if (broken != NULL)
+		return broken;
+	for (unsigned list = OBJECT_WRITING; list < OBJECT_LIST_COUNT; list++) {
+		REQUIRE(counts[list] == tally->counts[list], "a slot is on no list");
+		REQUIRE(master->bytes_of[list] == tally->bytes[list],
+			"bytes by state do not add up");
+	}
+	return NULL;
+}
+
+static const char *check_room(const struct master *master)
+{
+	const struct room *room = &master->room;
+	const struct extent_map *map = &master->extents;
+	uint32_t granted = 0;
+	uint64_t granted_bytes = 0;
+
+	for (uint32_t block = extent_first(map); block != EXTENT_NONE;
+		block = extent_next(map, block)) {
+		const struct extent *extent = extent_record(map, block);
+
+		if (extent->kind != EXTENT_USED || extent->owner != SLOT_NONE)
+			continue;
+		granted++;
+		granted_bytes += extent_size_bytes(map, block);
+	}
+	REQUIRE(granted == room->granted_count && granted_bytes == master->granted_bytes,
+		"granted runs do not add up");
+	REQUIRE(slots_available(master) >= granted,
+		"a granted ticket has no slot to claim");
+	list_for_each (at, &room->waiting) {
+		const struct ticket *ticket = container_of(at, struct ticket, entry);
+
+		REQUIRE(ticket->state == TICKET_WAITING,
+			"a waiting ticket is not waiting");
+	}
+	list_for_each (at, &room->granted) {
+		const struct ticket *ticket = container_of(at, struct ticket, entry);
+
+		REQUIRE(ticket->state == TICKET_GRANTED && ticket->block != EXTENT_NONE,
+			"a granted ticket has no run");
+	}
+	REQUIRE((room->window.owner != NULL) == extent_window_is_open(map),
+		"a window without an owner, or an owner without");
+	REQUIRE(room->window.owner == NULL || room->window.owner->state == TICKET_WAITING,
+		"a window's owner does not wait");
+	if (room->move.busy) {
+		enum object_list from =
+			(enum object_list)object_at(master, room->move.from)->list;
+
+		REQUIRE(from == OBJECT_MOVING || from == OBJECT_CONDEMNED,
+			"a move's source is on another list");
+		REQUIRE(object_at(master, room->move.to)->list == OBJECT_WRITING &&
+				slot_at(master, room->move.to)->flags & SLOT_COPY,
+			"a move's copy is none");
+	}
+	REQUIRE(master->moving.count <= room->move.busy, "moving, and no move");
+	return NULL;
+}
+
+static const char *check_sums(const struct master *master, const struct tally *tally)
+{
+	struct pool_use use;
+	uint32_t free_slots = 0;
+
+	master_use(master, &use);
+	REQUIRE(use.free + use.withheld + use.granted + use.writing + use.inactive +
+				use.active + use.dirty + use.parked + use.moving +
+				use.condemned ==
+			use.size,
+		"the bytes by state are not the pool");
+	REQUIRE(master->pinned == tally->pins, "pins do not add up");
+	for (uint32_t slot = master->free_head; slot != SLOT_NONE;
+		slot = object_at(master, slot)->chain) {
+		REQUIRE(object_at(master, slot)->list == OBJECT_FREE,
+			"a used slot is free");
+		REQUIRE(free_slots++ < nslots_of(master), "the free slots have a cycle");
+	}
+	REQUIRE(free_slots == master->free_slots, "free slots do not add up");
+	REQUIRE(free_slots + nslots_of(master) - master->slots_used ==
+			tally->counts[OBJECT_FREE],
+		"a free slot is lost");
+	return NULL;
+}
+
+const char *core_check(const struct master *master, uint64_t now)
+{
+	struct tally tally = {0};
+	const char *broken = NULL;
+
+	for (uint32_t slot = 0; slot < nslots_of(master) && broken == NULL; slot++)
+		broken = check_slot(master, slot, now, &tally);
+	if (broken == NULL)
+		broken = check_queues(master, &tally);
+	if (broken == NULL)
+		broken = check_room(master);
+	if (broken == NULL)
+		broken = check_sums(master, &tally);
+	REQUIRE(broken == NULL, broken);
+	REQUIRE(extent_map_check(&master->extents), "the extent map is broken");
+	REQUIRE(heap_check(&master->timers), "the timers' heap is broken");
+	return NULL;
+}

@@ -1,0 +1,517 @@
+#include "core/master_priv.h"
+
+#include "base/err.h"
+#include "base/hash.h"
+
+#include <string.h>
+
+/* ---- memory -------------------------------------------------------------- */
+
+struct plan {
+	size_t objects, map, extents, entries, pos, ghost, total;
+	uint32_t map_size, runs;
+};
+
+static size_t plan_add(struct plan *plan, size_t bytes)
+{
+	size_t at = plan->total;
+
+	plan->total = at + align_up_u64(bytes, 64);
+	return at;
+}
+
+static struct plan plan_memory(uint32_t slots_limit)
+{
+	struct plan plan = {0};
+
+	/* Tickets may have runs that no slot has yet; a put needs both. */
+	plan.runs = slots_limit + 1;
+	plan.map_size = (uint32_t)round_up_pow2(slots_limit / 4 + 1);
+	plan.objects = plan_add(&plan, slots_limit * sizeof(struct object));
+	plan.map = plan_add(&plan, plan.map_size * sizeof(uint32_t));
+	plan.extents = plan_add(
+		&plan, EXTENT_RECORDS((size_t)plan.runs) * sizeof(struct extent));
+	plan.entries = plan_add(&plan, slots_limit * sizeof(struct heap_entry));
+	plan.pos = plan_add(&plan, slots_limit * sizeof(uint32_t));
+	plan.ghost = plan_add(
+		&plan, sizeof(struct ghost_bucket) << lru_ghost_log2(slots_limit));
+	return plan;
+}
+
+size_t master_memory_size(uint32_t slots_limit)
+{
+	return plan_memory(slots_limit).total;
+}
+
+void master_init(struct master *master, struct share *share,
+	const struct master_config *config, void *memory)
+{
+	uint32_t slots_limit = share->header->slots_limit;
+	struct plan plan = plan_memory(slots_limit);
+	unsigned char *base = (unsigned char *)memory;
+
+	memset(master, 0, sizeof(*master));
+	master->share = share;
+	master->config = *config;
+	master->objects = (struct object *)(void *)(base + plan.objects);
+	master->map = (uint32_t *)(void *)(base + plan.map);
+	master->map_mask = plan.map_size - 1;
+	extent_map_init(&master->extents, (struct extent *)(void *)(base + plan.extents),
+		(uint32_t)EXTENT_RECORDS((size_t)plan.runs), share->header->pool_size,
+		POOL_GRANULE);
+	heap_init(&master->timers, (struct heap_entry *)(void *)(base + plan.entries),
+		(uint32_t *)(void *)(base + plan.pos), slots_limit);
+	lru_init(&master->lru, (struct ghost_bucket *)(void *)(base + plan.ghost),
+		nslots_of(master));
+	for (uint32_t cid = 0; cid <= CLIENT_LIMIT; cid++)
+		object_queue_init(&master->writing[cid]);
+	object_queue_init(&master->dirty);
+	object_queue_init(&master->parked);
+	object_queue_init(&master->moving);
+	object_queue_init(&master->condemned);
+	list_init(&master->room.waiting);
+	list_init(&master->room.granted);
+	master->room.copy_limit = UINT64_MAX;
+	master->free_head = SLOT_NONE;
+}
+
+/* ---- clients ------------------------------------------------------------- */
+
+void master_client_add(struct master *master, uint32_t cid, _Atomic uint16_t *counts)
+{
+	hold_watch_add(&master->watch, cid, counts);
+}
+
+uint32_t master_client_put(const struct master *master, uint32_t cid)
+{
+	return master->writing[cid].head;
+}
+
+void master_client_gone(struct master *master, uint32_t cid, uint64_t now)
+{
+	while (master->writing[cid].head != SLOT_NONE)
+		object_drop(master, master->writing[cid].head);
+	hold_watch_drop(&master->watch, cid);
+	master_look_all(master, now);
+}
+
+void master_look_all(struct master *master, uint64_t now)
+{
+	uint32_t next;
+
+	for (uint32_t slot = master->condemned.head; slot != SLOT_NONE; slot = next) {
+		next = object_at(master, slot)->next;
+		object_settle(master, slot, now);
+	}
+	for (uint32_t slot = master->parked.head; slot != SLOT_NONE; slot = next) {
+		next = object_at(master, slot)->next;
+		if (object_blocked(master, slot, now) == 0) {
+			object_unpark(master, slot, false);
+			object_arm(master, slot, now);
+		}
+	}
+}
+
+void master_tell(struct master *master, uint32_t slot, uint64_t now)
+{
+	struct object *object;
+
+	if (slot >= nslots_of(master))
+		return;
+	master->stats.told++;
+	object = object_at(master, slot);
+	if (object->list == OBJECT_CONDEMNED) {
+		object_settle(master, slot, now);
+	} else if (object->list == OBJECT_PARKED && !object->relook) {
+		object->woken_ns = now;
+		object_unpark(master, slot, object_blocked(master, slot, now) != 0);
+		object_arm(master, slot, now);
+	}
+}
+
+/* ---- put ----------------------------------------------------------------- */
+
+uint64_t master_largest(const struct master *master, uint32_t klen)
+{
+	return master->share->header->pool_size - (klen > KEY_INLINE ? klen : 0);
+}
+
+static enum put_verdict verdict_on_existing(
+	const struct master *master, const struct put_request *put, uint32_t slot)
+{
+	const struct slot *there = slot_at(master, slot);
+
+	if (there->writer == put->writer && there->op == put->op)
+		return PUT_REPEATED;
+	return kind_at(master, slot) == SLOT_READY ? PUT_EXISTS : PUT_BUSY;
+}
+
+static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
+	const struct put_request *put)
+{
+	struct slot *there = slot_at(master, slot);
+
+	object_at(master, slot)->block = block;
+	object_at(master, slot)->woken_ns = 0;
+	there->off = extent_off_bytes(&master->extents, block);
+	there->size = put->size;
+	there->klen = (uint16_t)put->key.size;
+	memcpy(put->key.size <= KEY_INLINE ? there->key
+					   : master->share->pool + there->off + put->size,
+		put->key.data, put->key.size);
+	there->hash = put->key.hash;
+	there->generation = 0;
+	there->checksum = 0;
+	there->expires = 0;
+	there->lease_end = put->ttl_ns;
+	there->writer = put->writer;
+	there->readers_left = 0;
+	there->namespace_id = 0;
+	there->flags = (put->softpin ? SLOT_SOFTPIN : 0u) |
+		       (put->ttl_ns != 0 ? SLOT_EXPIRES : 0u);
+	there->op = put->op;
+}
+
+/* The run for a put: the ticket's, or a hole that no one waits for. */
+static uint32_t put_run(
+	struct master *master, const struct put_request *put, struct ticket *ticket)
+{
+	uint64_t align;
+	uint64_t bytes = extent_round(
+		slot_run_size(put->size, (uint16_t)put->key.size), &align);
+
+	if (ticket != NULL)
+		return ticket_spend(master, ticket, bytes);
+	if (!list_is_empty(&master->room.waiting) || slots_are_short(master))
+		return EXTENT_NONE;
+	return extent_alloc(&master->extents, bytes, align, SLOT_NONE);
+}
+
+enum put_verdict master_put_start(struct master *master, const struct put_request *put,
+	struct ticket *ticket, uint32_t *ret_slot)
+{
+	uint32_t slot = map_find(master, &put->key);
+	uint32_t block;
+
+	if (slot != SLOT_NONE || put->size > master_largest(master, put->key.size)) {
+		if (ticket != NULL)
+			master_room_cancel(master, ticket);
+		if (slot == SLOT_NONE)
+			return PUT_TOO_LARGE;
+		*ret_slot = slot;
+		return verdict_on_existing(master, put, slot);
+	}
+	block = put_run(master, put, ticket);
+	reclaim_start_if_low(master);
+	if (block == EXTENT_NONE)
+		return PUT_NO_ROOM;
+
+	slot = slot_alloc(master);
+	CHECK(slot != SLOT_NONE);
+	extent_set_owner(&master->extents, block, slot);
+	slot_fill(master, slot, block, put);
+	slot_publish(slot_at(master, slot));
+	object_place(master, slot, OBJECT_WRITING);
+	map_add(master, slot);
+	if (put->deadline != UINT64_MAX)
+		heap_set(&master->timers, slot, put->deadline);
+	master->stats.puts++;
+	*ret_slot = slot;
+	return PUT_STARTED;
+}
+
+static bool is_put_of(
+	const struct master *master, uint32_t slot, uint64_t life, uint32_t writer)
+{
+	return slot < nslots_of(master) && object_at(master, slot)->list != OBJECT_FREE &&
+	       life_at(master, slot) == life && slot_at(master, slot)->writer == writer &&
+	       !(slot_at(master, slot)->flags & SLOT_COPY);
+}
+
+/* Of two puts of one key in one µs the later has the higher number all the same. */
+static uint64_t next_generation(struct master *master, uint64_t wall_us)
+{
+	uint64_t clock = master->last_generation >> GENERATION_SHIFT;
+
+	clock = wall_us > clock ? wall_us : clock + 1;
+	master->last_generation = clock << GENERATION_SHIFT |
+				  master->config.generation_salt;
+	return master->last_generation;
+}
+
+/* Ordered so that a kill between any two stores is mended by master_recover(). */
+static void put_seal(struct master *master, uint32_t slot, uint64_t now, uint64_t wall_us)
+{
+	struct slot *there = slot_at(master, slot);
+
+	there->generation = next_generation(master, wall_us);
+	if (there->flags & SLOT_EXPIRES)
+		there->expires = now > UINT64_MAX - there->lease_end
+					 ? UINT64_MAX
+					 : now + there->lease_end;
+	atomic_thread_fence(memory_order_release);
+	there->flags |= SLOT_SEALED;
+	atomic_thread_fence(memory_order_release);
+	there->lease_end = 0;
+	object_show(master, slot);
+	object_arm(master, slot, now);
+}
+
+int master_put_end(struct master *master, uint32_t slot, uint64_t life, uint32_t writer,
+	uint64_t now, uint64_t wall_us, uint64_t *ret_generation)
+{
+	uint32_t flags;
+
+	if (!is_put_of(master, slot, life, writer))
+		return ERR_NOT_FOUND;
+	flags = slot_at(master, slot)->flags;
+	if (kind_at(master, slot) == SLOT_WRITING) {
+		if (flags & (SLOT_DOOMED | SLOT_LATE)) {
+			object_drop(master, slot);
+			return flags & SLOT_DOOMED ? ERR_REMOVED : ERR_TIMEOUT;
+		}
+		put_seal(master, slot, now, wall_us);
+	}
+	*ret_generation = slot_at(master, slot)->generation;
+	return 0;
+}
+
+int master_put_abort(struct master *master, uint32_t slot, uint64_t life, uint32_t writer)
+{
+	if (!is_put_of(master, slot, life, writer) ||
+		kind_at(master, slot) != SLOT_WRITING)
+		return ERR_NOT_FOUND;
+	object_drop(master, slot);
+	return 0;
+}
+
+/* ---- look up, end -------------------------------------------------------- */
+
+uint32_t master_find(const struct master *master, const struct index_key *key)
+{
+	uint32_t slot = map_find(master, key);
+
+	if (slot == SLOT_NONE || kind_at(master, slot) != SLOT_READY)
+		return SLOT_NONE;
+	return slot;
+}
+
+void master_pin(struct master *master, uint32_t slot)
+{
+	CHECK(kind_at(master, slot) == SLOT_READY);
+	CHECK(object_at(master, slot)->pins < UINT16_MAX);
+	object_at(master, slot)->pins++;
+	master->pinned++;
+}
+
+void master_unpin(struct master *master, uint32_t slot, uint64_t now)
+{
+	struct object *object = object_at(master, slot);
+
+	CHECK(object->pins > 0);
+	object->pins--;
+	master->pinned--;
+	if (object->list == OBJECT_CONDEMNED) {
+		object_settle(master, slot, now);
+	} else if (object->list == OBJECT_PARKED &&
+		   object_blocked(master, slot, now) == 0) {
+		object_unpark(master, slot, false);
+		object_arm(master, slot, now);
+	}
+}
+
+bool master_is_life(const struct master *master, uint32_t slot, uint64_t life)
+{
+	return slot < nslots_of(master) && object_at(master, slot)->list != OBJECT_FREE &&
+	       life_at(master, slot) == life;
+}
+
+int master_remove(struct master *master, const struct index_key *key, uint64_t now)
+{
+	uint32_t slot = map_find(master, key);
+
+	if (slot == SLOT_NONE)
+		return ERR_NOT_FOUND;
+	master->stats.removes++;
+	if (kind_at(master, slot) == SLOT_READY) {
+		object_condemn(master, slot, now);
+		return 0;
+	}
+	slot_at(master, slot)->flags |= SLOT_DOOMED;
+	map_del(master, slot);
+	heap_remove(&master->timers, slot);
+	return 0;
+}
+
+/* Where the object of a held slot is READY: there, or where it was moved to. */
+static uint32_t place_now(const struct master *master, uint32_t slot)
+{
+	const struct slot *there = slot_at(master, slot);
+	struct index_key key = {slot_key(master->share, there), there->klen, there->hash};
+	uint32_t place = slot;
+
+	if (kind_at(master, slot) == SLOT_CONDEMNED)
+		place = map_find(master, &key);
+	if (place == SLOT_NONE || kind_at(master, place) != SLOT_READY ||
+		slot_at(master, place)->generation != there->generation)
+		return SLOT_NONE;
+	return place;
+}
+
+static void slot_taken(struct slot *slot, uint32_t taker, uint64_t op)
+{
+	slot->writer = taker;
+	slot->op = op;
+	atomic_thread_fence(memory_order_release);
+	slot->flags |= SLOT_TAKEN;
+	atomic_thread_fence(memory_order_release);
+}
+
+int master_take(struct master *master, uint32_t slot, uint64_t life, uint32_t taker,
+	uint64_t op, uint64_t now)
+{
+	struct slot *there;
+	uint32_t place;
+
+	if (!master_is_life(master, slot, life))
+		return ERR_NOT_FOUND;
+	there = slot_at(master, slot);
+	if (there->flags & SLOT_TAKEN)
+		return there->writer == taker && there->op == op ? 0 : ERR_NOT_FOUND;
+	place = place_now(master, slot);
+	if (place == SLOT_NONE)
+		return ERR_NOT_FOUND;
+	slot_taken(slot_at(master, place), taker, op);
+	object_condemn(master, place, now);
+	if (place != slot)
+		slot_taken(there, taker, op);
+	master->stats.takes++;
+	return 0;
+}
+
+uint32_t master_list(const struct master *master, uint32_t slot, const void *prefix,
+	uint32_t prefix_size, uint32_t budget, uint32_t *ret_next)
+{
+	for (; slot < master->slots_used; slot++) {
+		const struct slot *there = slot_at(master, slot);
+
+		if (budget-- == 0) {
+			*ret_next = slot;
+			return SLOT_NONE;
+		}
+		if (kind_at(master, slot) == SLOT_READY &&
+			object_at(master, slot)->mapped && there->klen >= prefix_size &&
+			memcmp(slot_key(master->share, there), prefix, prefix_size) ==
+				0) {
+			*ret_next = slot + 1;
+			return slot;
+		}
+	}
+	*ret_next = SLOT_NONE;
+	return SLOT_NONE;
+}
+
+/* ---- time ---------------------------------------------------------------- */
+
+uint64_t master_next(const struct master *master)
+{
+	const struct room *room = &master->room;
+	uint64_t when = heap_min(&master->timers, NULL);
+
+	if (room->refilling || room_is_due(room))
+		return 0;
+	if (!list_is_empty(&room->waiting) && room->retry_ns < when)
+		when = room->retry_ns;
+	return when;
+}
+
+/* Past its deadline: the key passes on, the run stays until the writer ends it or dies.
+ */
+static void put_is_late(struct master *master, uint32_t slot)
+{
+	slot_at(master, slot)->flags |= SLOT_LATE;
+	map_del(master, slot);
+	heap_remove(&master->timers, slot);
+}
+
+static void object_is_due(struct master *master, uint32_t slot, uint64_t now)
+{
+	const struct slot *there = slot_at(master, slot);
+	struct object *object = object_at(master, slot);
+
+	if (object->list == OBJECT_CONDEMNED) {
+		object_settle(master, slot, now);
+		return;
+	}
+	if (there->flags & SLOT_EXPIRES && there->expires <= now) {
+		master->stats.expired++;
+		object_condemn(master, slot, now);
+		return;
+	}
+	if (object->list == OBJECT_PARKED) {
+		object->woken_ns = 0; /* it has been left alone long enough: ask now */
+		object_unpark(master, slot, object_blocked(master, slot, now) != 0);
+	}
+	object_arm(master, slot, now);
+}
+
+uint32_t master_advance(struct master *master, uint64_t now)
+{
+	uint32_t slot;
+
+	if (heap_min(&master->timers, &slot) > now)
+		return SLOT_NONE;
+	if (kind_at(master, slot) == SLOT_WRITING)
+		put_is_late(master, slot);
+	else
+		object_is_due(master, slot, now);
+	return slot;
+}
+
+/* ---- slots --------------------------------------------------------------- */
+
+bool master_wants_slots(const struct master *master)
+{
+	uint32_t nslots = nslots_of(master);
+
+	return nslots < master->share->header->slots_limit &&
+	       slots_available(master) < nslots / 16 + 64;
+}
+
+void master_slots_grown(struct master *master, uint32_t nslots)
+{
+	CHECK(nslots > nslots_of(master) && nslots <= master->share->header->slots_limit);
+	atomic_store_explicit(
+		&master->share->header->nslots, nslots, memory_order_release);
+	lru_ghost_grow(&master->lru, nslots);
+	/* A bigger array has other buckets that are full. */
+	for (uint32_t slot = 0; slot < master->slots_used; slot++)
+		if (kind_at(master, slot) == SLOT_READY)
+			object_at(master, slot)->indexed = index_has(master->share, slot);
+	room_event(master);
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+void master_use(const struct master *master, struct pool_use *ret)
+{
+	const struct extent_map *map = &master->extents;
+
+	*ret = (struct pool_use){
+		.size = master->share->header->pool_size,
+		.free = extent_total_bytes(map, EXTENT_FREE),
+		.withheld = extent_total_bytes(map, EXTENT_WITHHELD),
+		.granted = master->granted_bytes,
+		.writing = master->bytes_of[OBJECT_WRITING],
+		.inactive = master->bytes_of[OBJECT_INACTIVE],
+		.active = master->bytes_of[OBJECT_ACTIVE],
+		.dirty = master->bytes_of[OBJECT_DIRTY],
+		.parked = master->bytes_of[OBJECT_PARKED],
+		.moving = master->bytes_of[OBJECT_MOVING],
+		.condemned = master->bytes_of[OBJECT_CONDEMNED],
+		.largest_hole = extent_largest_fit(map, POOL_GRANULE),
+		.objects = master->lru.active.count + master->lru.inactive.count +
+			   (uint64_t)master->dirty.count + master->parked.count +
+			   master->moving.count,
+	};
+}

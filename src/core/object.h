@@ -1,0 +1,59 @@
+/*
+ * object.h - the private half of a slot, and the lists that objects are on.
+ *
+ * Every slot that is not FREE is on exactly one list, which says what may happen to it:
+ *
+ *   WRITING    being put (a list per client), or the copy that a relocation writes
+ *   INACTIVE, ACTIVE   cache objects, reclaim takes from INACTIVE's tail
+ *   DIRTY      softpin: may not be dropped, only relocated
+ *   PARKED     READY but held or pinned when reclaim met it; the last release wakes it
+ *   MOVING     being copied to another run
+ *   CONDEMNED  ended; its bytes go with the last hold
+ *
+ * Memory    one array of struct object, by slot number, given at init.
+ * Thread    the loop thread.
+ */
+#ifndef CORE_OBJECT_H
+#define CORE_OBJECT_H
+
+#include "share/layout.h"
+
+#include <stdbool.h>
+
+enum object_list {
+	OBJECT_FREE,
+	OBJECT_WRITING,
+	OBJECT_INACTIVE,
+	OBJECT_ACTIVE,
+	OBJECT_DIRTY,
+	OBJECT_PARKED,
+	OBJECT_MOVING,
+	OBJECT_CONDEMNED,
+	OBJECT_LIST_COUNT
+};
+
+struct object {
+	uint32_t prev, next; /* in its list, by slot number; SLOT_NONE at the ends */
+	uint32_t chain;      /* next of the same map bucket */
+	uint32_t block;      /* its run's record in the extent map */
+	uint64_t woken_ns;   /* when a client's message last woke it; 0 = never */
+	uint16_t pins;       /* the daemon's own short holds */
+	uint8_t list;        /* enum object_list */
+	uint8_t mapped : 1;  /* in the map: the one object of its key */
+	uint8_t active : 1;  /* where it was when it was parked */
+	uint8_t indexed : 1; /* in the shared index */
+	uint8_t relook : 1;  /* parked without `want`: a timer looks again */
+};
+
+/* A list of slots; the newest at the head. */
+struct object_queue {
+	uint32_t head, tail;
+	uint32_t count;
+};
+
+void object_queue_init(struct object_queue *queue);
+void object_push_head(struct object_queue *queue, struct object *objects, uint32_t slot);
+void object_push_tail(struct object_queue *queue, struct object *objects, uint32_t slot);
+void object_unlink(struct object_queue *queue, struct object *objects, uint32_t slot);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * relocate.c - move an object to another run: copy, publish the copy, condemn the old
+ * place.
+ *
+ * Objects are immutable, so the copy can be made while readers read; a crash between any
+ * two steps leaves the old one, both (equal generations: one is dropped at the restart),
+ * or the new one. The bytes are copied by the caller, in slices, one move at a time.
+ */
+#include "core/master_priv.h"
+
+#include <string.h>
+
+/* The copy's slot: WRITING, of no client, on the list of relocations. */
+static void copy_open(struct master *master, uint32_t from, uint32_t to, uint32_t block)
+{
+	struct slot *copy = slot_at(master, to);
+	const struct slot *old = slot_at(master, from);
+
+	object_at(master, to)->block = block;
+	object_at(master, to)->woken_ns = 0;
+	copy->off = extent_off_bytes(&master->extents, block);
+	copy->size = old->size;
+	copy->klen = old->klen;
+	memcpy(copy->key, old->key, sizeof(copy->key));
+	copy->hash = old->hash;
+	copy->generation = old->generation;
+	copy->checksum = old->checksum;
+	copy->expires = old->expires;
+	copy->lease_end = 0;
+	copy->writer = old->writer;
+	copy->op = old->op;
+	copy->readers_left = old->readers_left;
+	copy->namespace_id = old->namespace_id;
+	copy->flags = old->flags | SLOT_COPY;
+	slot_publish(copy);
+	object_place(master, to, OBJECT_WRITING);
+}
+
+bool relocate_start(struct master *master, uint32_t slot)
+{
+	const struct slot *there = slot_at(master, slot);
+	uint64_t align;
+	uint64_t bytes = extent_round(slot_run_size(there->size, there->klen), &align);
+	uint32_t block, to;
+
+	if (master->room.move.busy || slots_are_short(master))
+		return false;
+	block = extent_alloc(&master->extents, bytes, align, SLOT_NONE);
+	if (block == EXTENT_NONE)
+		return false;
+	to = slot_alloc(master);
+	extent_set_owner(&master->extents, block, to);
+	copy_open(master, slot, to, block);
+	object_at(master, slot)->active = object_at(master, slot)->list == OBJECT_ACTIVE;
+	object_place(master, slot, OBJECT_MOVING);
+	heap_remove(&master->timers, slot); /* its end waits for the copy's */
+	master->room.move = (struct relocating){.busy = true, .from = slot, .to = to};
+	return true;
+}
+
+bool master_move_next(struct master *master, struct relocation *ret)
+{
+	const struct relocating *move = &master->room.move;
+	const struct slot *from;
+
+	if (!move->busy)
+		return false;
+	from = slot_at(master, move->from);
+	ret->from = move->from;
+	ret->to = move->to;
+	ret->from_off = from->off;
+	ret->to_off = slot_at(master, move->to)->off;
+	ret->size = slot_run_size(from->size, from->klen);
+	return true;
+}
+
+/* The source was ended meanwhile, or the copy could not be made. */
+static void move_undo(struct master *master, uint32_t from, uint32_t to, uint64_t now)
+{
+	object_drop(master, to);
+	if (kind_at(master, from) == SLOT_CONDEMNED) {
+		object_settle(master, from, now);
+		return;
+	}
+	object_list_ready(master, from, object_at(master, from)->active);
+	object_arm(master, from, now);
+}
+
+void master_move_done(struct master *master, bool copied, uint64_t now)
+{
+	uint32_t from = master->room.move.from;
+	uint32_t to = master->room.move.to;
+
+	CHECK(master->room.move.busy);
+	master->room.move.busy = false;
+	room_event(master);
+	if (!copied || kind_at(master, from) == SLOT_CONDEMNED) {
+		move_undo(master, from, to, now);
+		return;
+	}
+	object_list_ready(master, to, object_at(master, from)->active);
+	map_del(master, from);
+	map_add(master, to);
+	/* A restart takes a READY copy for an object, and a WRITING one for half of one:
+	 * the mark must outlive the state. */
+	slot_ready(slot_at(master, to));
+	slot_at(master, to)->flags &= ~(uint32_t)SLOT_COPY;
+	object_at(master, to)->indexed = index_add(master->share, to);
+	object_arm(master, to, now);
+	master->stats.relocated++;
+	master->stats.relocated_bytes += run_bytes(master, to);
+	object_condemn(master, from, now);
+}

@@ -1,0 +1,233 @@
+/*
+ * state.c - the moves of an object between its states and lists.
+ *
+ *   FREE --master_put_start--> WRITING --object_show--> INACTIVE, ACTIVE or DIRTY (READY)
+ *   READY --object_park--> PARKED --object_unpark--> READY
+ *   READY --relocate_start--> MOVING --master_move_done--> CONDEMNED
+ *   READY, PARKED, MOVING --object_condemn--> CONDEMNED --object_settle--> FREE
+ *   WRITING --object_drop--> FREE
+ *
+ * An object off the lists reclaim takes from has `want` set before the look that saw a
+ * hold (ask, then look), so its last release comes as a message.
+ */
+#include "core/master_priv.h"
+
+/* ---- slots --------------------------------------------------------------- */
+
+uint32_t slot_alloc(struct master *master)
+{
+	uint32_t slot = master->free_head;
+
+	if (slot != SLOT_NONE) {
+		master->free_head = object_at(master, slot)->chain;
+		master->free_slots--;
+		return slot;
+	}
+	if (master->slots_used >= nslots_of(master))
+		return SLOT_NONE;
+	return master->slots_used++;
+}
+
+static void slot_release(struct master *master, uint32_t slot)
+{
+	object_at(master, slot)->chain = master->free_head;
+	master->free_head = slot;
+	master->free_slots++;
+}
+
+/* ---- lists --------------------------------------------------------------- */
+
+struct object_queue *object_queue_of(
+	struct master *master, uint32_t slot, enum object_list list)
+{
+	const struct slot *there = slot_at(master, slot);
+
+	switch (list) {
+	case OBJECT_WRITING:
+		if (there->flags & SLOT_COPY)
+			return &master->writing[CLIENT_LIMIT];
+		return &master->writing[there->writer % CLIENT_LIMIT];
+	case OBJECT_INACTIVE:
+		return &master->lru.inactive;
+	case OBJECT_ACTIVE:
+		return &master->lru.active;
+	case OBJECT_DIRTY:
+		return &master->dirty;
+	case OBJECT_PARKED:
+		return &master->parked;
+	case OBJECT_MOVING:
+		return &master->moving;
+	case OBJECT_CONDEMNED:
+		return &master->condemned;
+	case OBJECT_FREE:
+	case OBJECT_LIST_COUNT:
+		break;
+	}
+	NOT_REACHED("no such list");
+}
+
+void object_place(struct master *master, uint32_t slot, enum object_list list)
+{
+	struct object *object = object_at(master, slot);
+	enum object_list old = (enum object_list)object->list;
+	uint64_t bytes = run_bytes(master, slot);
+
+	if (old != OBJECT_FREE) {
+		object_unlink(object_queue_of(master, slot, old), master->objects, slot);
+		master->bytes_of[old] -= bytes;
+	}
+	object->list = (uint8_t)list;
+	if (list != OBJECT_FREE) {
+		object_push_head(
+			object_queue_of(master, slot, list), master->objects, slot);
+		master->bytes_of[list] += bytes;
+	}
+}
+
+/* ---- what blocks an object ----------------------------------------------- */
+
+unsigned object_blocked(const struct master *master, uint32_t slot, uint64_t now)
+{
+	const struct relocating *move = &master->room.move;
+	unsigned why = 0;
+
+	if (hold_look(&master->watch, slot))
+		why |= BLOCK_HOLD;
+	if (object_at(master, slot)->pins > 0)
+		why |= BLOCK_PIN;
+	if (slot_at(master, slot)->lease_end > now)
+		why |= BLOCK_LEASE;
+	if (move->busy && move->from == slot)
+		why |= BLOCK_COPY;
+	return why;
+}
+
+void object_arm(struct master *master, uint32_t slot, uint64_t now)
+{
+	const struct slot *there = slot_at(master, slot);
+	const struct object *object = object_at(master, slot);
+	bool off_lists = object->list == OBJECT_PARKED ||
+			 object->list == OBJECT_CONDEMNED;
+	uint64_t when = UINT64_MAX;
+
+	if (object->list != OBJECT_CONDEMNED && there->flags & SLOT_EXPIRES)
+		when = there->expires;
+	if (off_lists && there->lease_end > now && there->lease_end < when)
+		when = there->lease_end;
+	if (object->list == OBJECT_PARKED && object->relook && now + REARM_NS < when)
+		when = now + REARM_NS;
+	if (when == UINT64_MAX)
+		heap_remove(&master->timers, slot);
+	else
+		heap_set(&master->timers, slot, when);
+}
+
+/* ---- the moves ----------------------------------------------------------- */
+
+void object_list_ready(struct master *master, uint32_t slot, bool active)
+{
+	if (slot_at(master, slot)->flags & SLOT_SOFTPIN)
+		object_place(master, slot, OBJECT_DIRTY);
+	else
+		object_place(master, slot, active ? OBJECT_ACTIVE : OBJECT_INACTIVE);
+	room_event(master);
+}
+
+void object_show(struct master *master, uint32_t slot)
+{
+	struct slot *there = slot_at(master, slot);
+	uint64_t cached = (master->bytes_of[OBJECT_ACTIVE] +
+				  master->bytes_of[OBJECT_INACTIVE]) /
+			  POOL_GRANULE;
+	bool back_soon = !(there->flags & SLOT_SOFTPIN) &&
+			 lru_ghost_take(&master->lru, there->hash, cached);
+
+	slot_ready(there);
+	object_at(master, slot)->indexed = index_add(master->share, slot);
+	object_list_ready(master, slot, back_soon);
+	master->stats.ghost_hits += back_soon;
+}
+
+/* The run and the slot are nobody's any more. */
+static void object_free(struct master *master, uint32_t slot)
+{
+	struct object *object = object_at(master, slot);
+	uint32_t block = object->block;
+
+	heap_remove(&master->timers, slot);
+	object_place(master, slot, OBJECT_FREE);
+	(void)hold_used(&master->watch, slot); /* a new object must not look used */
+	slot_free(slot_at(master, slot));
+	extent_free(&master->extents, block);
+	slot_release(master, slot);
+	room_event(master);
+}
+
+void object_settle(struct master *master, uint32_t slot, uint64_t now)
+{
+	if (object_blocked(master, slot, now) == 0)
+		object_free(master, slot);
+	else
+		object_arm(master, slot, now);
+}
+
+void object_condemn(struct master *master, uint32_t slot, uint64_t now)
+{
+	struct object *object = object_at(master, slot);
+
+	slot_condemn(slot_at(master, slot));
+	if (object->indexed)
+		index_del(master->share, slot);
+	object->indexed = false;
+	if (object->mapped)
+		map_del(master, slot);
+	object_place(master, slot, OBJECT_CONDEMNED);
+	object_settle(master, slot, now);
+}
+
+void object_drop(struct master *master, uint32_t slot)
+{
+	CHECK(kind_at(master, slot) == SLOT_WRITING);
+	if (object_at(master, slot)->mapped)
+		map_del(master, slot);
+	object_free(master, slot);
+}
+
+static void count_parked(struct master *master, unsigned why)
+{
+	if ((why & BLOCK_HOLD) && (why & BLOCK_PIN))
+		master->stats.parked_both++;
+	else if (why & BLOCK_HOLD)
+		master->stats.parked_hold++;
+	else
+		master->stats.parked_pin++;
+}
+
+bool object_park(struct master *master, uint32_t slot, uint64_t now)
+{
+	struct object *object = object_at(master, slot);
+	bool rearm = object->woken_ns == 0 || now - object->woken_ns >= REARM_NS;
+	unsigned why;
+
+	if (rearm)
+		slot_want(slot_at(master, slot), true);
+	why = object_blocked(master, slot, now);
+	if (why == 0) {
+		slot_want(slot_at(master, slot), false);
+		return false;
+	}
+	count_parked(master, why);
+	object->active = object->list == OBJECT_ACTIVE;
+	object->relook = !rearm;
+	object_place(master, slot, OBJECT_PARKED);
+	object_arm(master, slot, now);
+	return true;
+}
+
+void object_unpark(struct master *master, uint32_t slot, bool active)
+{
+	slot_want(slot_at(master, slot), false);
+	object_at(master, slot)->relook = false;
+	object_list_ready(master, slot, active);
+	master->stats.woken++;
+}
