@@ -1,0 +1,249 @@
+/*
+ * admin.c - requests that look: STAT, LIST, INFO; and the fault table's.
+ *
+ * They protect nothing and heat nothing. Each is done in one go, and bounded: LIST looks
+ * at LIST_BUDGET slots a message and gives a cursor to go on.
+ */
+#include "node/node_priv.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LIST_BUDGET 65536u
+
+/* What INFO can ask for: cenote.h's enum cenote_info. */
+enum info_what {
+	INFO_STATS,
+	INFO_CONFIG,
+	INFO_CHECK
+};
+
+static void refuse_broken(struct node *node, struct op *op)
+{
+	op_error(node, op, ERR_PROTOCOL, "%s: its fields are not those of its type",
+		msg_name(op->service->type));
+}
+
+/* ---- STAT ---------------------------------------------------------------- */
+
+int stat_decode(struct op *op)
+{
+	struct msg_stat msg;
+	int err = msg_stat_decode(op->message, op->message_size, &msg);
+
+	if (err != 0)
+		return err;
+	op->key.data = msg.key.data;
+	op->key.size = (uint32_t)msg.key.size;
+	return 0;
+}
+
+static uint64_t expires_in(const struct slot *slot, uint64_t now)
+{
+	if (!(slot->flags & SLOT_EXPIRES))
+		return UINT64_MAX;
+	return slot->expires > now ? slot->expires - now : 0;
+}
+
+static uint32_t flags_for_clients(const struct slot *slot)
+{
+	return slot->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0;
+}
+
+void stat_run(struct node *node, struct op *op)
+{
+	uint32_t slot = master_find(&node->master, &op->key);
+	struct msg_stated msg = {.slot = slot};
+	const struct slot *there;
+	char key[NODE_KEY_TEXT];
+
+	if (slot == SLOT_NONE) {
+		op_error(node, op, ERR_NOT_FOUND, "no object under the key %s",
+			key_text(op->key.data, op->key.size, key));
+		return;
+	}
+	there = &node->share->slots[slot];
+	msg.size = there->size;
+	msg.generation = there->generation;
+	msg.expires_in_ns = expires_in(there, node_now(node));
+	msg.flags = flags_for_clients(there);
+	msg.holds = hold_count(&node->master.watch, slot, CLIENT_LIMIT);
+	msg.life = slot_life_of(
+		atomic_load_explicit(&there->state, memory_order_relaxed));
+	op_reply(node, op, msg_stated_encode(node->out, sizeof(node->out), &msg));
+}
+
+/* ---- LIST ---------------------------------------------------------------- */
+
+struct page {
+	unsigned char *entries;
+	size_t room, used;
+	uint32_t count;
+};
+
+/* False: the page is full. */
+static bool page_add(struct node *node, struct page *page, uint32_t slot)
+{
+	const struct slot *there = &node->share->slots[slot];
+	struct msg_entry entry = {
+		.key = {slot_key(node->share, there), there->klen},
+		.size = there->size,
+		.flags = flags_for_clients(there),
+	};
+	size_t size = msg_entry_encode(
+		page->entries + page->used, page->room - page->used, &entry);
+
+	page->used += size;
+	page->count += size > 0;
+	return size > 0;
+}
+
+/* Fill the page; where to go on, or SLOT_NONE. */
+static uint32_t page_fill(
+	struct node *node, struct page *page, const struct msg_list *msg)
+{
+	uint64_t end = (uint64_t)msg->cursor + LIST_BUDGET;
+	uint32_t at = msg->cursor;
+
+	while (at != SLOT_NONE && at < end) {
+		uint32_t next;
+		uint32_t slot = master_list(&node->master, at, msg->prefix.data,
+			(uint32_t)msg->prefix.size, (uint32_t)(end - at), &next);
+
+		if (slot != SLOT_NONE && !page_add(node, page, slot))
+			return slot;
+		at = next;
+	}
+	return at;
+}
+
+void list_run(struct node *node, struct op *op)
+{
+	struct page page = {.entries = node->page};
+	size_t overhead = MSG_HEADER_SIZE + 8;
+	struct msg_list msg;
+	struct msg_listed listed;
+
+	if (msg_list_decode(op->message, op->message_size, &msg) != 0) {
+		refuse_broken(node, op);
+		return;
+	}
+	page.room = op_reply_room(op) > overhead ? op_reply_room(op) - overhead : 0;
+	listed.next = page_fill(node, &page, &msg);
+	listed.count = page.count;
+	listed.entries = (struct msg_bytes){page.entries, page.used};
+	op_reply(node, op, msg_listed_encode(node->out, sizeof(node->out), &listed));
+}
+
+/* ---- INFO ---------------------------------------------------------------- */
+
+static int64_t info_check(const struct node *node, char *text, size_t size)
+{
+	const char *broken = node_check(node);
+
+	if (broken == NULL)
+		broken = "ok";
+	if (strlen(broken) >= size)
+		return ERR_BUFFER_TOO_SMALL;
+	memcpy(text, broken, strlen(broken) + 1);
+	return (int64_t)strlen(broken);
+}
+
+static int64_t info_make(const struct node *node, uint32_t what, char *text, size_t size)
+{
+	switch (what) {
+	case INFO_STATS:
+		return info_stats(node, text, size);
+	case INFO_CONFIG:
+		return info_config(node, text, size);
+	case INFO_CHECK:
+		return info_check(node, text, size);
+	default:
+		return ERR_BAD_ARGUMENT;
+	}
+}
+
+void info_run(struct node *node, struct op *op)
+{
+	struct msg_info msg;
+	struct msg_info_text reply;
+	int64_t length;
+
+	if (msg_info_decode(op->message, op->message_size, &msg) != 0) {
+		refuse_broken(node, op);
+		return;
+	}
+	length = info_make(
+		node, msg.what, (char *)node->page, sizeof(node->page) - MSG_HEADER_SIZE);
+	if (length < 0) {
+		op_error(node, op, (int)length, "INFO %" PRIu32 ": %s", msg.what,
+			length == ERR_BAD_ARGUMENT
+				? "there is no such text"
+				: "the text is too long for a message");
+		return;
+	}
+	reply.text = (struct msg_bytes){node->page, (size_t)length};
+	op_reply(node, op, msg_info_text_encode(node->out, sizeof(node->out), &reply));
+}
+
+/* ---- faults -------------------------------------------------------------- */
+
+/* The text NUL-ended in `buffer`; too long for any name
+ * becomes one that does not exist. */
+static const char *text_of(struct msg_bytes text, char *buffer, size_t size)
+{
+	size_t length = MIN(text.size, size - 1);
+
+	memcpy(buffer, text.data, length);
+	buffer[length] = '\0';
+	return buffer;
+}
+
+void fault_run(struct node *node, struct op *op)
+{
+	char name[64], action_name[32];
+	enum fault_action action = FAULT_NONE;
+	struct msg_fault msg;
+	int err;
+
+	if (msg_fault_decode(op->message, op->message_size, &msg) != 0) {
+		refuse_broken(node, op);
+		return;
+	}
+	text_of(msg.name, name, sizeof(name));
+	text_of(msg.action, action_name, sizeof(action_name));
+	err = fault_action_parse(action_name, &action);
+	if (err == 0)
+		err = fault_arm(node->faults, name, action, msg.value,
+			(int64_t)MIN(msg.from_hit, (uint64_t)INT64_MAX), msg.times);
+	if (err != 0)
+		op_error(node, op, err, "%s",
+			err == ERR_NOT_SUPPORTED ? "this daemon was built without faults"
+						 : "no such point or action, or a value "
+						   "that the action does not take");
+	else
+		op_done(node, op, 0);
+}
+
+void fault_status_run(struct node *node, struct op *op)
+{
+	struct msg_fault_status msg;
+	struct msg_fault_counts counts;
+	char name[64];
+	int err;
+
+	if (msg_fault_status_decode(op->message, op->message_size, &msg) != 0) {
+		refuse_broken(node, op);
+		return;
+	}
+	err = fault_status(node->faults, text_of(msg.name, name, sizeof(name)),
+		&counts.hits, &counts.fired);
+	if (err != 0)
+		op_error(node, op, err,
+			"no point has the name %s, or this daemon was built "
+			"without faults",
+			name);
+	else
+		op_reply(node, op,
+			msg_fault_counts_encode(node->out, sizeof(node->out), &counts));
+}

@@ -1,0 +1,469 @@
+/*
+ * flow_put.c - make an object: PUT_START and PUT_END in two steps, or PUT in one.
+ *
+ *   START --room--> STARTED --PUT_START--> answer PUT_STARTED; the writer copies, PUT_END
+ *     |  ^             '--PUT--> ENDING (the value is in its run) -> ENDED -> answer DONE
+ *     |  |
+ *     |  '--woken-- KEY    another put of the key is under way
+ *     |  '--granted-- TURN <- ROOM    no hole: wait in the queue for a run
+ *     '--> EXISTS, TOO_LARGE: answer
+ *
+ * A state is named after what the flow waits for, or the gate it stands at. Time is over
+ * only after one more look: what came in the same moment counts.
+ */
+#include "node/node_priv.h"
+
+#include "base/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum put_state {
+	PUTS_START,
+	PUTS_KEY,
+	PUTS_BEFORE_ROOM,
+	PUTS_ROOM,
+	PUTS_TURN,
+	PUTS_STARTED,
+	PUTS_ENDING,
+	PUTS_ENDED
+};
+
+/* ---- decode -------------------------------------------------------------- */
+
+static void put_decoded(
+	struct op *op, struct msg_bytes key, uint64_t size, uint32_t flags)
+{
+	op->key.data = key.data;
+	op->key.size = (uint32_t)key.size;
+	op->size = size;
+	op->flags = flags;
+	op->state = PUTS_START;
+}
+
+int put_start_decode(struct op *op)
+{
+	struct msg_put_start msg;
+	int err = msg_put_start_decode(op->message, op->message_size, &msg);
+
+	if (err != 0)
+		return err;
+	put_decoded(op, msg.key, msg.size, msg.flags);
+	op->ttl_ns = msg.ttl_ns;
+	op->number = msg.op;
+	op->deadline = msg.timeout_ns; /* a duration until put_begin() */
+	return 0;
+}
+
+int put_decode(struct op *op)
+{
+	struct msg_put msg;
+	int err = msg_put_decode(op->message, op->message_size, &msg);
+
+	if (err != 0)
+		return err;
+	put_decoded(op, msg.key, msg.value.size, msg.flags);
+	op->value = msg.value;
+	op->ttl_ns = msg.ttl_ns;
+	op->number = msg.op;
+	op->deadline = msg.timeout_ns;
+	return 0;
+}
+
+static bool put_is_small(const struct op *op)
+{
+	return op->service->type == MSG_TYPE_PUT;
+}
+
+/* ---- START --------------------------------------------------------------- */
+
+/* The put itself, from its start to its end, has at least the time of the setting. */
+static uint64_t put_deadline(const struct node *node, const struct op *op, uint64_t now)
+{
+	return MAX(op->deadline, time_after(now, node->config.put_timeout));
+}
+
+static enum put_verdict put_try(
+	struct node *node, struct op *op, uint64_t now, uint32_t *ret_slot)
+{
+	struct put_request put = {
+		.key = op->key,
+		.size = op->size,
+		.softpin = op->flags & PUT_SOFTPIN,
+		.ttl_ns = op->ttl_ns,
+		.writer = op_client_ref(node, op),
+		.op = op->number,
+		.deadline = put_deadline(node, op, now),
+	};
+	struct ticket *ticket = op->ticket.state == TICKET_GRANTED ? &op->ticket : NULL;
+
+	return master_put_start(&node->master, &put, ticket, ret_slot);
+}
+
+static void put_refuse_large(struct node *node, struct op *op)
+{
+	uint64_t largest = master_largest(&node->master, op->key.size);
+
+	op_error(node, op, ERR_TOO_LARGE,
+		"an object of %" PRIu64 " bytes under a key of %" PRIu32
+		" bytes; the largest that this pool of %" PRIu64
+		" bytes can have is %" PRIu64,
+		op->size, op->key.size, node->share->header->pool_size, largest);
+}
+
+static void put_answer_exists(struct node *node, struct op *op, uint32_t slot)
+{
+	char key[NODE_KEY_TEXT];
+
+	op_error(node, op, ERR_EXISTS, "the key %s has an object of %" PRIu64 " bytes",
+		key_text(op->key.data, op->key.size, key), node->share->slots[slot].size);
+}
+
+static void put_no_room(struct node *node, struct op *op)
+{
+	struct pool_use use;
+
+	master_use(&node->master, &use);
+	master_room_cancel(&node->master, &op->ticket);
+	op_error(node, op, ERR_NO_SPACE,
+		"no room for %" PRIu64 " bytes until the deadline: of %" PRIu64
+		" bytes %" PRIu64 " are free, the largest hole has %" PRIu64 "; %" PRIu64
+		" are of objects that may not leave (softpin), %" PRIu64
+		" held or ended and still held, %" PRIu64 " being written",
+		op->size, use.size, use.free, use.largest_hole, use.dirty,
+		use.parked + use.condemned, use.writing);
+}
+
+static void put_is_started(struct node *node, struct op *op, uint32_t slot)
+{
+	const struct slot *there = &node->share->slots[slot];
+
+	op->slot = slot;
+	op->life = slot_life_of(
+		atomic_load_explicit(&there->state, memory_order_relaxed));
+	/* At once, so that nothing ever writes into a run
+	 * whose put another repeat ended. */
+	if (put_is_small(op) && op->size > 0)
+		memcpy(node->share->pool + there->off, op->value.data, op->size);
+	op->state = PUTS_STARTED;
+}
+
+/* The same put came before, and its answer was lost. */
+static void put_is_repeated(struct node *node, struct op *op, uint32_t slot)
+{
+	const struct slot *there = &node->share->slots[slot];
+	uint64_t state = atomic_load_explicit(&there->state, memory_order_relaxed);
+
+	if (slot_kind_of(state) == SLOT_WRITING && there->size == op->size)
+		put_is_started(node, op, slot);
+	else if (slot_kind_of(state) == SLOT_READY && put_is_small(op))
+		op_done(node, op, there->generation);
+	else
+		put_answer_exists(node, op, slot);
+}
+
+static void put_wait_key(struct node *node, struct op *op, uint64_t now)
+{
+	char key[NODE_KEY_TEXT];
+
+	if (now < op->deadline) {
+		op->state = PUTS_KEY;
+		waiters_add(node, op);
+		return;
+	}
+	node->stats.timeouts++;
+	op_error(node, op, ERR_TIMEOUT, "another put of the key %s did not end in time",
+		key_text(op->key.data, op->key.size, key));
+}
+
+/* A put that is started again was not answered. If it was doomed or late by then, nothing
+ * leads to it any more, and its writer will not end it. */
+static void put_drop_earlier(struct node *node, struct op *op)
+{
+	const struct master *master = &node->master;
+	uint32_t slot = master_client_put(master, op->lane->client->cid);
+	const struct slot *there;
+
+	if (!op->lane->client->repeats)
+		return;
+	while (slot != SLOT_NONE) {
+		there = &node->share->slots[slot];
+		if (there->op == op->number && !master->objects[slot].mapped)
+			break;
+		slot = master->objects[slot].next;
+	}
+	if (slot != SLOT_NONE)
+		(void)master_put_abort(&node->master, slot,
+			slot_life_of(atomic_load_explicit(
+				&there->state, memory_order_relaxed)),
+			op_client_ref(node, op));
+}
+
+/* True: go on at once, in the new state. */
+static bool put_start(struct node *node, struct op *op)
+{
+	uint64_t now = node_now(node);
+	uint32_t slot = SLOT_NONE;
+
+	switch (put_try(node, op, now, &slot)) {
+	case PUT_STARTED:
+		put_is_started(node, op, slot);
+		return true;
+	case PUT_REPEATED:
+		put_is_repeated(node, op, slot);
+		return op->stage == OP_RUNNING && op->state == PUTS_STARTED;
+	case PUT_EXISTS:
+		put_answer_exists(node, op, slot);
+		return false;
+	case PUT_BUSY:
+		put_wait_key(node, op, now);
+		return false;
+	case PUT_NO_ROOM:
+		op->state = PUTS_BEFORE_ROOM;
+		return true;
+	case PUT_TOO_LARGE:
+		put_refuse_large(node, op);
+		return false;
+	}
+	NOT_REACHED("no such verdict");
+}
+
+/* ---- ROOM ---------------------------------------------------------------- */
+
+static void put_wait_room(struct node *node, struct op *op)
+{
+	op->state = PUTS_ROOM;
+	op->began = node_now(node);
+	node->stats.waits_room++;
+	master_room_wait(&node->master, &op->ticket, op->size, op->key.size);
+	op_set_deadline(node, op);
+}
+
+/* True: its turn has come. */
+static bool put_has_room(struct node *node, struct op *op)
+{
+	uint64_t now = node_now(node);
+
+	if (op->ticket.state != TICKET_GRANTED && now < op->deadline)
+		return false;
+	op_clear_deadline(node, op);
+	hist_add(&node->room_wait_ns, now - op->began);
+	if (op->ticket.state == TICKET_GRANTED) {
+		op->state = PUTS_TURN;
+		return true;
+	}
+	node->stats.timeouts++;
+	put_no_room(node, op);
+	return false;
+}
+
+/* ---- STARTED, ENDING, ENDED ---------------------------------------------- */
+
+static void put_answer_started(struct node *node, struct op *op)
+{
+	struct msg_put_started msg = {
+		.slot = op->slot,
+		.life = op->life,
+		.off = node->share->slots[op->slot].off,
+	};
+
+	op_reply(node, op, msg_put_started_encode(node->out, sizeof(node->out), &msg));
+}
+
+/* What both ways to end a put share; 0: it is READY. */
+static int put_end(struct node *node, struct op *op)
+{
+	uint64_t hash = node->share->slots[op->slot].hash;
+	int err = master_put_end(&node->master, op->slot, op->life,
+		op_client_ref(node, op), node_now(node),
+		node->env.clock.wall_us(node->env.clock.ctx), &op->generation);
+
+	if (err != ERR_NOT_FOUND)
+		waiters_wake(node, hash);
+	return err;
+}
+
+static void put_end_failed(struct node *node, struct op *op, int err)
+{
+	op->slot = SLOT_NONE;
+	switch (err) {
+	case ERR_TIMEOUT:
+		op_error(node, op, err, "the put's own deadline passed before its end");
+		return;
+	case ERR_REMOVED:
+		op_error(node, op, err, "the key was removed before its put ended");
+		return;
+	default:
+		op_error(node, op, err,
+			"no put of this client is under way there; it was aborted, "
+			"or the pool is another one");
+		return;
+	}
+}
+
+/* The end of both kinds of put; each gate leads to the next state. */
+static void put_ending(struct node *node, struct op *op)
+{
+	int err;
+
+	if (op->state == PUTS_ENDING) {
+		if (!op_gate(node, op, FAULT_NODE_BEFORE_PUT_END_PUBLISH))
+			return;
+		err = put_end(node, op);
+		if (err != 0) {
+			put_end_failed(node, op, err);
+			return;
+		}
+		op->state = PUTS_ENDED;
+		op->slot = SLOT_NONE; /* nothing to give back any more */
+	}
+	if (op_gate(node, op, FAULT_NODE_AFTER_PUT_END_PUBLISH))
+		op_done(node, op, op->generation);
+}
+
+/* ---- the flow ------------------------------------------------------------ */
+
+/* One step; true: go on with the next. */
+static bool put_step(struct node *node, struct op *op)
+{
+	switch ((enum put_state)op->state) {
+	case PUTS_KEY:
+		waiters_del(op);
+		op_clear_deadline(node, op);
+		op->state = PUTS_START;
+		return true;
+	case PUTS_START:
+		return op_gate(node, op, FAULT_NODE_BEFORE_PUT_START_PUBLISH) &&
+		       put_start(node, op);
+	case PUTS_BEFORE_ROOM:
+		if (op_gate(node, op, FAULT_NODE_BEFORE_ROOM_WAIT))
+			put_wait_room(node, op);
+		return false;
+	case PUTS_ROOM:
+		return put_has_room(node, op);
+	case PUTS_TURN:
+		return op_gate(node, op, FAULT_NODE_AFTER_ROOM_GRANT) &&
+		       put_start(node, op);
+	case PUTS_STARTED:
+		if (!op_gate(node, op, FAULT_NODE_AFTER_PUT_START_PUBLISH))
+			return false;
+		if (put_is_small(op)) {
+			op->state = PUTS_ENDING;
+			return true;
+		}
+		put_answer_started(node, op);
+		return false;
+	case PUTS_ENDING:
+	case PUTS_ENDED:
+		put_ending(node, op);
+		return false;
+	}
+	NOT_REACHED("no such state");
+}
+
+static bool put_is_sane(struct node *node, struct op *op)
+{
+	if (op->flags & ~(uint32_t)PUT_SOFTPIN) {
+		op_error(node, op, ERR_NOT_SUPPORTED,
+			"put flags 0x%" PRIx32 " are not known", op->flags);
+		return false;
+	}
+	if (put_is_small(op) && op->size > node->config.small_limit) {
+		op_error(node, op, ERR_TOO_LARGE,
+			"a value of %" PRIu64
+			" bytes in one message; the limit is %" PRIu64 " (--small-limit)",
+			op->size, node->config.small_limit);
+		return false;
+	}
+	return true;
+}
+
+void put_run(struct node *node, struct op *op)
+{
+	if (op->state == PUTS_START && op->began == 0) {
+		if (!put_is_sane(node, op))
+			return;
+		put_drop_earlier(node, op);
+		op->began = node_now(node);
+		op->deadline = time_after(op->began, op->deadline);
+	}
+	while (put_step(node, op))
+		;
+}
+
+void put_cancel(struct node *node, struct op *op)
+{
+	uint32_t slot = op->slot;
+	uint64_t hash;
+
+	waiters_del(op);
+	if (op->ticket.state != TICKET_IDLE)
+		master_room_cancel(&node->master, &op->ticket);
+	if (slot == SLOT_NONE)
+		return;
+	op->slot = SLOT_NONE;
+	hash = node->share->slots[slot].hash;
+	if (master_put_abort(&node->master, slot, op->life, op_client_ref(node, op)) == 0)
+		waiters_wake(node, hash);
+}
+
+/* ---- PUT_END, PUT_ABORT -------------------------------------------------- */
+
+int put_end_decode(struct op *op)
+{
+	struct msg_put_end msg;
+	int err = msg_put_end_decode(op->message, op->message_size, &msg);
+
+	if (err != 0)
+		return err;
+	op->slot = msg.slot;
+	op->life = msg.life;
+	op->state = PUTS_ENDING;
+	return 0;
+}
+
+void put_end_run(struct node *node, struct op *op)
+{
+	if (op->state == PUTS_ENDING && op->slot >= node_slots(node))
+		put_end_failed(node, op, ERR_NOT_FOUND);
+	else
+		put_ending(node, op);
+}
+
+/* After an error the writer is over, says the library. But a closed lane is no answer: it
+ * asks again over another. */
+void put_end_cancel(struct node *node, struct op *op)
+{
+	if (op->failed && op->slot != SLOT_NONE && op->slot < node_slots(node))
+		put_cancel(node, op);
+}
+
+int put_abort_decode(struct op *op)
+{
+	struct msg_put_abort msg;
+	int err = msg_put_abort_decode(op->message, op->message_size, &msg);
+
+	if (err != 0)
+		return err;
+	op->slot = msg.slot;
+	op->life = msg.life;
+	return 0;
+}
+
+void put_abort_run(struct node *node, struct op *op)
+{
+	uint64_t hash;
+
+	if (op->slot >= node_slots(node)) {
+		put_end_failed(node, op, ERR_NOT_FOUND);
+		return;
+	}
+	hash = node->share->slots[op->slot].hash;
+	if (master_put_abort(
+		    &node->master, op->slot, op->life, op_client_ref(node, op)) != 0) {
+		put_end_failed(node, op, ERR_NOT_FOUND);
+		return;
+	}
+	waiters_wake(node, hash);
+	op_done(node, op, 0);
+}

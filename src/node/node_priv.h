@@ -1,0 +1,362 @@
+/*
+ * node_priv.h - what a node is made of.
+ *
+ *   lane    a connection; several belong to one client, a stranger's to none
+ *   client  the node's side of an entry of the shared client table
+ *   op      one message being served; it lives from its arrival to its answer
+ *
+ * An op is run, and each run ends in one of: it answered (and is gone), it waits for a
+ * key, for room or for a timer, or, as a batch, for its items. What it waits for wakes it
+ * by op_wake(), which only queues it: nothing runs an op from inside another's run but
+ * batch_start(), for the items.
+ *
+ *   node_on_message -> [ARRIVED] -> run ... wait ... run -> [REPLYING] -> answer, free
+ *                          \____________ lane closed ____________/-> cancel, free
+ *
+ * Memory    all from node_new(), but for copies of messages that must outlast their call.
+ * Thread    the loop thread.
+ */
+#ifndef NODE_NODE_PRIV_H
+#define NODE_NODE_PRIV_H
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "base/hist.h"
+#include "base/list.h"
+#include "node/log.h"
+#include "node/node.h"
+#include "wire/msg.h"
+
+#define NODE_COPY_SLICE    (4ull << 20) /* bytes of a move that one step copies */
+#define NODE_ROOM_BUDGET   256u         /* objects that one step judges */
+#define NODE_TURN_LIMIT    256u         /* ops, and things due, that one step does */
+#define NODE_SLOTS_STEP    65536u
+#define NODE_GROW_RETRY_NS 1000000000ull
+#define NODE_WAIT_BUCKETS  1024u
+#define NODE_KEY_TEXT      80u /* a key as people read it, cut to fit */
+#define BATCH_LIMIT        4096u
+
+struct pin {
+	struct list entry; /* of the lane, or free */
+	uint32_t slot;
+	uint64_t life;
+};
+
+struct lane {
+	struct lane_id id;
+	struct list entry;        /* of its bucket, or free */
+	struct list client_entry; /* of client.lanes; empty: a stranger's */
+	struct client *client;    /* NULL: nobody said HELLO on it */
+	struct op *request;       /* the one that is to be answered */
+	struct list ops;          /* the request and one-way messages */
+	struct list pins;
+	uint32_t uid;
+	bool closing; /* asked to close; nothing goes in or out */
+};
+
+struct client {
+	uint32_t cid;
+	bool live;    /* known to the master */
+	bool leaving; /* gone, its end is being delayed or done */
+	bool looked;  /* it attached in this epoch */
+	bool repeats; /* answers to it may have been lost */
+	bool heard;   /* it said something after WELCOME, so it has its token */
+	_Atomic uint16_t *counts;
+	struct env_process process;
+	struct list lanes;
+};
+
+enum op_stage {
+	OP_FREE,
+	OP_ARRIVED,
+	OP_RUNNING,
+	OP_REPLYING
+};
+
+/* What a batch has so far. `replies` are in the order in which they came. */
+struct batch {
+	uint32_t count, left;
+	size_t used;
+	struct batch_reply {
+		uint32_t off, size;
+	} * replies;
+	unsigned char *bytes; /* behind the replies, MSG_SIZE_MAX of them */
+	struct list ops;      /* items that wait */
+};
+
+struct op {
+	struct list entry;       /* in node.ready, or free */
+	struct list owner_entry; /* in lane.ops or batch.ops */
+	struct list wait_entry;  /* in a bucket of node.waiting */
+	struct lane *lane;
+	struct op *parent; /* the batch it is an item of */
+	uint32_t item;     /* its place there */
+	const struct service *service;
+	enum op_stage stage;
+	int state;       /* of its flow */
+	bool asleep;     /* a fault delays it */
+	bool slept;      /* and has done so: the next gate is open */
+	bool failed;     /* cancelled to be answered with an ordered error */
+	bool with_grant; /* the answer carries the descriptors */
+	uint64_t deadline;
+	uint64_t began; /* when the wait that is measured began */
+
+	const void *message; /* the caller's, or `kept` */
+	size_t message_size;
+	void *kept;
+	struct msg_bytes value; /* in the message, like key.data */
+	struct index_key key;
+	uint64_t size;
+	uint32_t flags;
+	uint64_t ttl_ns;
+	uint64_t number; /* the client's, of a put or take */
+	uint32_t slot;   /* SLOT_NONE: none */
+	uint64_t life;
+	uint64_t generation;
+
+	struct ticket ticket;
+	struct batch batch;
+	void *reply; /* the finished answer, while a fault delays it */
+	size_t reply_size;
+};
+
+enum service_flag {
+	SERVICE_STRANGER = 1, /* also before HELLO */
+	SERVICE_ITEM = 2,     /* also in a batch */
+	SERVICE_ONE_WAY = 4,  /* never answered */
+	SERVICE_PUTS = 8,     /* not for read-only clients */
+	SERVICE_QUIET = 16,   /* passes no gate: what arms faults is not hit by them */
+};
+
+/* One type of message, and what serves it. */
+struct service {
+	enum msg_type type;
+	uint32_t flags;
+	/* Read op->message into op: 0, or an error to answer.
+	 * NULL: nothing to read here. */
+	int (*decode)(struct op *op);
+	void (*run)(struct node *node, struct op *op);
+	/* Give back what an op that will not be answered has and waits for. NULL:
+	 * nothing. */
+	void (*cancel)(struct node *node, struct op *op);
+};
+
+struct room_driver {
+	bool copying;
+	uint64_t copied; /* bytes of the move in hand */
+	struct relocation move;
+	bool move_asleep, move_slept;
+	bool grow_asleep, grow_slept;
+	uint64_t grow_after; /* not before, after a failure */
+};
+
+/* Beside master_stats. */
+struct node_stats {
+	uint64_t messages, one_way, batches, errors, attached, gone, faults;
+	uint64_t waits_room, waits_key, timeouts;
+};
+
+struct node {
+	struct node_config config;
+	struct env env;
+	struct share *share;
+	struct fault_table *faults;
+	struct master master;
+	struct node_stats stats;
+	struct hist room_wait_ns;
+	struct recovery recovery;
+
+	struct op *ops;
+	struct list free_ops, ready;
+	uint32_t ops_used;
+	struct op *arriving;  /* its message is still the caller's */
+	struct op *running;   /* the last that began to run */
+	struct list *waiting; /* NODE_WAIT_BUCKETS of them */
+
+	struct lane *lanes;
+	struct list free_lanes;
+	struct list *lane_buckets;
+	uint32_t lane_mask, lanes_used;
+	struct pin *pins;
+	struct list free_pins;
+	uint32_t pins_used;
+
+	struct client clients[CLIENT_LIMIT];
+	uint32_t clients_live;
+	struct heap timers; /* ops by index, then clients, then the room's two */
+	struct room_driver room;
+	void *memory[8]; /* to be freed */
+	uint64_t started_ns;
+	unsigned char out[MSG_SIZE_MAX];  /* the message being made */
+	unsigned char page[MSG_SIZE_MAX]; /* what goes into it */
+};
+
+static inline uint64_t node_now(const struct node *node)
+{
+	return node->env.clock.boot_ns(node->env.clock.ctx);
+}
+
+static inline uint32_t node_slots(const struct node *node)
+{
+	return atomic_load_explicit(&node->share->header->nslots, memory_order_relaxed);
+}
+
+/* A point in time `after` ns from `now`, at most UINT64_MAX = never. */
+static inline uint64_t time_after(uint64_t now, uint64_t after)
+{
+	return after > UINT64_MAX - now ? UINT64_MAX : now + after;
+}
+
+/* How long a FAULT_SLEEP of `ms` lasts. */
+static inline uint64_t fault_ns(int64_t ms)
+{
+	return ms > INT64_MAX / 1000000 ? UINT64_MAX : (uint64_t)ms * 1000000;
+}
+
+/* Do what an armed point orders that no flow is needed for: kill. Else tell it. */
+enum fault_action node_fault(
+	struct node *node, enum fault_point point, int64_t *ret_value);
+
+/* ---- op.c: the life of a message being served ---------------------------- */
+
+/* NULL: all are in use. */
+struct op *op_new(struct node *node, struct lane *lane, const struct service *service,
+	const void *message, size_t size);
+void op_run(struct node *node, struct op *op);
+void op_wake(struct node *node, struct op *op);
+void op_on_timer(struct node *node, struct op *op);
+/* The message is about to be the caller's again. */
+void op_keep(struct node *node, struct op *op);
+/* Run again at op->deadline at the latest. */
+void op_set_deadline(struct node *node, struct op *op);
+void op_clear_deadline(struct node *node, struct op *op);
+/* Give back all it has, and end it without an answer. */
+void op_cancel(struct node *node, struct op *op);
+
+/* A place where a fault may be armed. True: go on. False: the run is over, because the op
+ * sleeps (and will come by here again) or has ended with the error that was ordered. */
+bool op_gate(struct node *node, struct op *op, enum fault_point point);
+
+/* Each answers and ends the op. op_reply(): the message of `size` bytes in node->out. */
+void op_reply(struct node *node, struct op *op, size_t size);
+void op_done(struct node *node, struct op *op, uint64_t generation);
+void op_error(struct node *node, struct op *op, int code, const char *format, ...)
+	PRINTF_LIKE(4, 5);
+/* Bytes that op_reply() can send at least. */
+size_t op_reply_room(const struct op *op);
+
+uint32_t op_client_ref(const struct node *node, const struct op *op);
+/* The key as text for people, in NODE_KEY_TEXT bytes. */
+const char *key_text(const void *key, size_t size, char *text);
+
+/* ---- batch.c ------------------------------------------------------------- */
+
+void batch_run(struct node *node, struct op *op);
+void batch_cancel(struct node *node, struct op *op);
+/* The answer of the item at `item`, and how long it may be. */
+void batch_add_reply(
+	struct node *node, struct op *op, uint32_t item, const void *reply, size_t size);
+size_t batch_reply_room(const struct batch *batch);
+
+/* ---- lane.c: connections and pins ---------------------------------------- */
+
+struct lane *lane_find(struct node *node, struct lane_id id);
+void lane_close(struct node *node, struct lane *lane);
+/* It is its client's no more; what it had under way is cancelled but for `except`. */
+void lane_leave(struct node *node, struct lane *lane, const struct op *except);
+/* 0, or ERR_TOO_MANY with *ret_limit. */
+int lane_pin(struct node *node, struct lane *lane, uint32_t slot, uint64_t *ret_limit);
+void lane_unpin(struct node *node, struct lane *lane, uint32_t slot, uint64_t life);
+/* Send what is no op's answer. */
+void lane_error(struct node *node, struct lane *lane, int code, const char *text);
+
+/* ---- serve.c ------------------------------------------------------------- */
+
+const struct service *service_find(enum msg_type type);
+/* Check whether the op may be served and read it; false: it has answered. */
+bool service_begin(struct node *node, struct op *op);
+/* An answer that was not sent: end what it promised. */
+void reply_undo(struct node *node, struct lane *lane, const void *reply, size_t size);
+
+/* ---- clients.c ----------------------------------------------------------- */
+
+int hello_decode(struct op *op);
+void hello_run(struct node *node, struct op *op);
+void hello_cancel(struct node *node, struct op *op);
+void bye_run(struct node *node, struct op *op);
+int clients_start(struct node *node);
+void clients_finish_start(struct node *node);
+void client_on_timer(struct node *node, struct client *client);
+/* Its last lane may be closed. */
+void client_lost_lane(struct node *node, struct client *client);
+uint32_t client_ref_of(const struct node *node, const struct client *client);
+
+/* ---- flows --------------------------------------------------------------- */
+
+int put_start_decode(struct op *op);
+int put_decode(struct op *op);
+void put_run(struct node *node, struct op *op);
+void put_cancel(struct node *node, struct op *op);
+int put_end_decode(struct op *op);
+void put_end_run(struct node *node, struct op *op);
+void put_end_cancel(struct node *node, struct op *op);
+int put_abort_decode(struct op *op);
+void put_abort_run(struct node *node, struct op *op);
+
+int get_decode(struct op *op);
+void get_run(struct node *node, struct op *op);
+void get_cancel(struct node *node, struct op *op);
+
+int remove_decode(struct op *op);
+void remove_run(struct node *node, struct op *op);
+int take_decode(struct op *op);
+void take_run(struct node *node, struct op *op);
+
+int stat_decode(struct op *op);
+void stat_run(struct node *node, struct op *op);
+void list_run(struct node *node, struct op *op);
+void info_run(struct node *node, struct op *op);
+void fault_run(struct node *node, struct op *op);
+void fault_status_run(struct node *node, struct op *op);
+
+/* The JSON texts of INFO; the length, or ERR_BUFFER_TOO_SMALL. */
+int64_t info_stats(const struct node *node, char *text, size_t size);
+int64_t info_config(const struct node *node, char *text, size_t size);
+
+/* ---- waiters.c: who waits for a key -------------------------------------- */
+
+void waiters_add(struct node *node, struct op *op);
+void waiters_del(struct op *op);
+void waiters_wake(struct node *node, uint64_t hash);
+
+/* ---- room.c -------------------------------------------------------------- */
+
+bool room_step(struct node *node, uint64_t now);
+uint64_t room_next(const struct node *node);
+
+/* ---- timers: ids of node.timers ------------------------------------------ */
+
+enum room_timer {
+	ROOM_TIMER_MOVE,
+	ROOM_TIMER_GROW,
+	ROOM_TIMERS
+};
+
+void room_on_timer(struct node *node, enum room_timer which);
+
+static inline uint32_t timer_of_op(const struct node *node, const struct op *op)
+{
+	return (uint32_t)(op - node->ops);
+}
+
+static inline uint32_t timer_of_client(const struct node *node, uint32_t cid)
+{
+	return (uint32_t)node->config.max_ops + cid;
+}
+
+static inline uint32_t timer_of_room(const struct node *node, enum room_timer which)
+{
+	return (uint32_t)node->config.max_ops + CLIENT_LIMIT + (uint32_t)which;
+}
+
+#endif

@@ -1,0 +1,233 @@
+/*
+ * main.c - run seeds, each twice, each in a process of its own.
+ *
+ * A seed whose two runs do not have equal traces has failed like one that broke a rule:
+ * without that no failure could be repeated.
+ */
+#include "sim/sim.h"
+
+#include "base/check.h"
+#include "base/option.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CPU_SECONDS_MOST 300 /* of one seed: then it hangs */
+#define SEEDS_DEFAULT    "1-100"
+#define STEPS_DEFAULT    40000
+#define TEXT_OF_NAME(n)  #n
+#define TEXT_OF(n)       TEXT_OF_NAME(n)
+
+struct settings {
+	const char *seeds;
+	uint64_t seed, steps, jobs;
+	bool trace, coverage, help;
+};
+
+static const struct option_spec specs[] = {
+	{.name = "seeds",
+		.type = OPTION_TEXT,
+		.value_name = "FROM-TO",
+		.default_text = SEEDS_DEFAULT,
+		.help = "Run these seeds. Only the default ones must see everything that "
+			"is "
+			"worth seeing.",
+		.offset = offsetof(struct settings, seeds)},
+	{.name = "seed",
+		.type = OPTION_NUMBER,
+		.default_text = "0",
+		.help = "Run this one alone.",
+		.offset = offsetof(struct settings, seed)},
+	{.name = "steps",
+		.type = OPTION_NUMBER,
+		.default_text = TEXT_OF(STEPS_DEFAULT),
+		.help = "Steps of a run, before its quiet end.",
+		.min = 1,
+		.max = 1000000000,
+		.offset = offsetof(struct settings, steps)},
+	{.name = "jobs",
+		.type = OPTION_NUMBER,
+		.default_text = "1",
+		.help = "Seeds at a time.",
+		.min = 1,
+		.max = 64,
+		.offset = offsetof(struct settings, jobs)},
+	{.name = "trace",
+		.type = OPTION_FLAG,
+		.help = "Print everything that happens.",
+		.offset = offsetof(struct settings, trace)},
+	{.name = "coverage",
+		.type = OPTION_FLAG,
+		.help = "Print how often what is worth seeing was seen.",
+		.offset = offsetof(struct settings, coverage)},
+	{.name = "help",
+		.type = OPTION_FLAG,
+		.help = "Print this text, and exit.",
+		.offset = offsetof(struct settings, help)},
+};
+
+/* What the processes of all seeds write to, each to its own. */
+struct result {
+	struct cover cover;
+};
+
+struct jobs {
+	const struct settings *settings;
+	const char *program;
+	struct result *results; /* by place of the seed */
+	uint64_t from, count, next;
+	pid_t pids[64];
+	uint64_t places[64];
+	uint64_t passed, failed;
+};
+
+static _Noreturn void run_seed(
+	const struct settings *settings, uint64_t seed, struct result *result)
+{
+	struct rlimit limit = {CPU_SECONDS_MOST, CPU_SECONDS_MOST};
+	struct cover *again = calloc(1, sizeof(*again));
+	uint64_t first, second;
+
+	CHECK(again != NULL && setrlimit(RLIMIT_CPU, &limit) == 0);
+	(void)setvbuf(stdout, NULL, settings->trace ? _IOLBF : _IOFBF, 1 << 16);
+	first = sim_run(seed, settings->steps, settings->trace, &result->cover);
+	second = sim_run(seed, settings->steps, false, again);
+	free(again);
+	if (first != second)
+		(void)fprintf(stderr, "seed %" PRIu64 ": two runs differ\n", seed);
+	(void)fflush(stdout);
+	exit(first == second ? 0 : 1);
+}
+
+static void job_start(struct jobs *jobs, unsigned at)
+{
+	uint64_t place = jobs->next++;
+	pid_t pid;
+
+	(void)fflush(stdout);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0)
+		run_seed(jobs->settings, jobs->from + place, &jobs->results[place]);
+	jobs->pids[at] = pid;
+	jobs->places[at] = place;
+}
+
+static void job_ended(struct jobs *jobs, unsigned at, int status)
+{
+	uint64_t seed = jobs->from + jobs->places[at];
+
+	jobs->pids[at] = 0;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		jobs->passed++;
+		return;
+	}
+	jobs->failed++;
+	if (WIFSIGNALED(status))
+		printf("seed %" PRIu64 " died of signal %d\n", seed, WTERMSIG(status));
+	printf("seed %" PRIu64 " FAILED, again: %s --seed %" PRIu64 " --steps %" PRIu64
+	       " --trace\n",
+		seed, jobs->program, seed, jobs->settings->steps);
+	(void)fflush(stdout);
+}
+
+static void job_wait(struct jobs *jobs)
+{
+	int status;
+	pid_t pid = wait(&status);
+
+	CHECK(pid > 0);
+	for (unsigned at = 0; at < ARRAY_LEN(jobs->pids); at++) {
+		if (jobs->pids[at] == pid)
+			job_ended(jobs, at, status);
+	}
+}
+
+static void run_all(struct jobs *jobs)
+{
+	uint64_t done = 0;
+
+	while (done < jobs->count) {
+		for (unsigned at = 0; at < jobs->settings->jobs; at++) {
+			if (jobs->pids[at] == 0 && jobs->next < jobs->count)
+				job_start(jobs, at);
+		}
+		job_wait(jobs);
+		done = jobs->passed + jobs->failed;
+		if (done % 10 == 0 && jobs->count > 10) {
+			printf("%" PRIu64 " of %" PRIu64 " seeds\n", done, jobs->count);
+			(void)fflush(stdout);
+		}
+	}
+}
+
+/* "7-12" */
+static bool parse_seeds(const char *text, uint64_t *ret_from, uint64_t *ret_count)
+{
+	char *end;
+	uint64_t from = strtoull(text, &end, 10);
+	uint64_t to = *end == '-' ? strtoull(end + 1, &end, 10) : from;
+
+	if (end == text || *end != '\0' || to < from || to - from >= 1000000)
+		return false;
+	*ret_from = from;
+	*ret_count = to - from + 1;
+	return true;
+}
+
+/* The seeds as one test: what they had to see. */
+static void judge_cover(struct jobs *jobs, bool must_see, bool print)
+{
+	static struct cover sum;
+
+	for (uint64_t i = 0; i < jobs->count; i++)
+		cover_add(&sum, &jobs->results[i].cover);
+	if (print)
+		cover_print(&sum);
+	if (!must_see)
+		return;
+	if (cover_missing(&sum) > 0)
+		jobs->failed++;
+	else
+		jobs->passed++;
+}
+
+int main(int argc, char **argv)
+{
+	struct option_table table = OPTION_TABLE(specs);
+	char message[OPTION_MESSAGE_MAX];
+	struct settings settings;
+	struct jobs jobs = {.settings = &settings, .program = argv[0]};
+	bool is_default;
+	int operands;
+
+	if (option_parse(table, argc, argv, &settings, &operands, message) != 0 ||
+		!parse_seeds(settings.seeds, &jobs.from, &jobs.count)) {
+		(void)fprintf(stderr, "sim: %s\n", message);
+		return 2;
+	}
+	if (settings.help) {
+		printf("usage: sim [OPTION]...\n\n");
+		option_help(stdout, table);
+		return 0;
+	}
+	is_default = settings.seed == 0 && settings.steps >= STEPS_DEFAULT &&
+		     strcmp(settings.seeds, SEEDS_DEFAULT) == 0;
+	if (settings.seed != 0) {
+		jobs.from = settings.seed;
+		jobs.count = 1;
+	}
+	jobs.results = mmap(NULL, jobs.count * sizeof(struct result),
+		PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(jobs.results != MAP_FAILED);
+	run_all(&jobs);
+	judge_cover(&jobs, is_default, settings.coverage);
+	printf("%" PRIu64 " passed, %" PRIu64 " failed\n", jobs.passed, jobs.failed);
+	return jobs.failed == 0 ? 0 : 1;
+}
