@@ -1,0 +1,329 @@
+/*
+ * cenote.h - put, get and remove large immutable objects in the shared memory of a node.
+ *
+ *	struct cenote *store;
+ *	struct cenote_view view;
+ *
+ *	cenote_connect(&store, NULL);
+ *	cenote_put(store, cenote_key("step/7/logits"), data, size, NULL);
+ *	cenote_get(store, cenote_key("step/7/logits"), NULL, &view);
+ *	... read view.data[0 .. view.size) in place ...
+ *	cenote_release(store, &view);
+ *	cenote_remove(store, cenote_key("step/7/logits"));
+ *
+ * Units     sizes in bytes, times in milliseconds.
+ * Memory    a view's bytes stay as they are until cenote_release(), whatever happens to
+ *           the object; a view of a process ends with it. Everything passed in is the
+ *           caller's and is copied or done with when the call returns.
+ * Errors    0, or a negative CENOTE_ERR_*; cenote_error_detail() then names the thing,
+ *           its value and the limit. Out parameters are untouched on failure.
+ * Thread    every call may be made by any thread at any time, on one store.
+ * Fork      in a forked child every call answers CENOTE_ERR_FORKED but cenote_close(); a
+ *           child connects anew. Touching an older view there ends the child.
+ * Deadline  every call has one: 10 s (a put in two steps: 60 s to its end) unless
+ *           `timeout_ms` says otherwise; CENOTE_FOREVER waits for ever.
+ *
+ * A local hit (get and release, exists, touch) makes no system call.
+ */
+#ifndef CENOTE_H
+#define CENOTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CENOTE_VERSION_MAJOR 0
+#define CENOTE_VERSION_MINOR 1
+#define CENOTE_VERSION_PATCH 0
+
+#define CENOTE_KEY_LIMIT 1024 /* bytes of a key; any bytes but NUL */
+#define CENOTE_FOREVER   (-1) /* as a timeout_ms */
+
+/* The numbers are those of the field where the meaning is the same. */
+enum cenote_error {
+	CENOTE_OK = 0,
+	CENOTE_ERR_INTERNAL = -1,
+	CENOTE_ERR_BUFFER_TOO_SMALL = -10,
+	CENOTE_ERR_STALE = -103,    /* the pool that this store had attached is gone */
+	CENOTE_ERR_NO_SPACE = -200, /* the pool is full of what may not leave */
+	CENOTE_ERR_VERSION = -300,  /* library and daemon speak other protocols */
+	CENOTE_ERR_BAD_KEY = -400,  /* empty, longer than 1,024 bytes, or with a NUL */
+	CENOTE_ERR_BAD_ARGUMENT = -600,
+	CENOTE_ERR_NOT_PERMITTED = -601, /* this user, or a put on a read-only store */
+	CENOTE_ERR_NOT_READY = -703,
+	CENOTE_ERR_NOT_FOUND = -704,
+	CENOTE_ERR_EXISTS = -705,
+	CENOTE_ERR_LEASE_EXPIRED = -707,
+	CENOTE_ERR_BUSY = -714,
+	CENOTE_ERR_TOO_LARGE = -715, /* can never fit into this pool */
+	CENOTE_ERR_REMOVED = -716,   /* removed before its put ended */
+	CENOTE_ERR_TOO_MANY = -717,  /* a limit on a number of things was reached */
+	CENOTE_ERR_LOST = -718,
+	CENOTE_ERR_FORKED = -719, /* this store belongs to the parent process */
+	CENOTE_ERR_TRANSFER_FAIL = -800,
+	CENOTE_ERR_CORRUPT = -801,
+	CENOTE_ERR_RPC_FAIL = -900,
+	CENOTE_ERR_TIMEOUT = -901,
+	CENOTE_ERR_UNAVAILABLE = -1010, /* no daemon answered before the deadline */
+	CENOTE_ERR_NOT_SUPPORTED = -1012,
+	CENOTE_ERR_PROTOCOL = -1013,
+	CENOTE_ERR_NO_MEMORY = -1014,
+	CENOTE_ERR_IO = -1103
+};
+
+/* "NOT_FOUND", "no object under this key": static strings. */
+const char *cenote_error_name(int error);
+const char *cenote_error_text(int error);
+/* What exactly was wrong in this thread's last failed call; valid until its next call. */
+const char *cenote_error_detail(void);
+
+struct cenote; /* one attached node; from cenote_connect() */
+
+struct cenote_key {
+	const void *data; /* the caller's */
+	size_t size;      /* 1 to CENOTE_KEY_LIMIT */
+};
+
+static inline struct cenote_key cenote_key(const char *text)
+{
+	struct cenote_key key;
+
+	key.data = text;
+	key.size = text ? strlen(text) : 0;
+	return key;
+}
+
+struct cenote_part {
+	const void *data;
+	uint64_t size;
+};
+
+/* ---- attach -------------------------------------------------------------- */
+
+/* All zero is the default. */
+struct cenote_connect_options {
+	const char *socket_path; /* NULL: $CENOTE_SOCKET, else /run/cenote/cenote.sock */
+	bool read_only;          /* map the pool read-only; puts are refused */
+	int64_t timeout_ms;      /* 0 = 10 s: how long to wait for a daemon to answer */
+};
+
+/* Attach to the node's daemon; *ret_store ends with cenote_close(). UNAVAILABLE: no
+ * daemon; VERSION, NOT_PERMITTED, TOO_MANY (256 clients a node): as the daemon says. */
+int cenote_connect(
+	struct cenote **ret_store, const struct cenote_connect_options *options);
+
+/* Detach. Views of this store must not be used any more, writers are aborted. NULL is
+ * fine. */
+void cenote_close(struct cenote *store);
+
+/* The pool as this process maps it, so that it can be registered with CUDA or a NIC. */
+int cenote_pool_region(struct cenote *store, const void **ret_base, size_t *ret_size);
+
+/* ---- put ----------------------------------------------------------------- */
+
+/* All zero is the default. */
+struct cenote_put_options {
+	bool softpin;       /* keep it until its owner removes it; else a cache object */
+	uint64_t ttl_ms;    /* 0 = none: removed so long after the end of the put */
+	int64_t timeout_ms; /* 0 = 10 s (cenote_create: 60 s): for room, and for another
+			       put of the same key to end */
+};
+
+/* Store a copy of `size` bytes (0 is fine). EXISTS: the key has an object, nothing
+ * changed. NO_SPACE: no room until the deadline. TOO_LARGE: larger than the pool. */
+int cenote_put(struct cenote *store, struct cenote_key key, const void *data,
+	uint64_t size, const struct cenote_put_options *options);
+
+/* The same of several pieces, stored one behind the other. */
+int cenote_put_parts(struct cenote *store, struct cenote_key key,
+	const struct cenote_part *parts, size_t count,
+	const struct cenote_put_options *options);
+
+/* A put in two steps: write `size` bytes at `data`, then seal or abort. Invisible until
+ * then. */
+struct cenote_writer {
+	void *data;
+	uint64_t size;
+	uint64_t life; /* the library's own, like slot */
+	uint32_t slot;
+};
+
+int cenote_create(struct cenote *store, struct cenote_key key, uint64_t size,
+	const struct cenote_put_options *options, struct cenote_writer *ret_writer);
+
+/* Show the object. TIMEOUT: its deadline has passed; REMOVED: it was removed meanwhile.
+ * On any answer but UNAVAILABLE the writer is over; then it may be sealed again. */
+int cenote_seal(struct cenote *store, struct cenote_writer *writer);
+int cenote_abort(struct cenote *store, struct cenote_writer *writer);
+
+/* ---- get ----------------------------------------------------------------- */
+
+/* All zero is the default. */
+struct cenote_get_options {
+	bool wait;          /* wait for the key to be put; else NOT_FOUND at once */
+	int64_t timeout_ms; /* 0 = 10 s */
+};
+
+/* An object held in place. */
+struct cenote_view {
+	const void *data;
+	uint64_t size;
+	uint64_t generation; /* tells put, remove, put of one key apart */
+	uint32_t slot;       /* the library's own */
+};
+
+int cenote_get(struct cenote *store, struct cenote_key key,
+	const struct cenote_get_options *options, struct cenote_view *ret_view);
+
+/* End a view: exactly once. Clears it. BAD_ARGUMENT: it was released already. */
+int cenote_release(struct cenote *store, struct cenote_view *view);
+
+/* Copy the whole object to `buffer`; BUFFER_TOO_SMALL names both sizes. */
+int cenote_get_into(struct cenote *store, struct cenote_key key, void *buffer,
+	uint64_t size, const struct cenote_get_options *options, uint64_t *ret_size);
+
+/* ---- the rest of an object's life ---------------------------------------- */
+
+struct cenote_stat {
+	uint64_t size;
+	uint64_t generation;
+	int64_t expires_in_ms; /* -1: no time to live */
+	uint32_t holds;        /* of all clients, now */
+	bool softpin;
+};
+
+/* 1 or 0, or an error. Protects and heats nothing, like stat and list. */
+int cenote_exists(struct cenote *store, struct cenote_key key);
+int cenote_stat(
+	struct cenote *store, struct cenote_key key, struct cenote_stat *ret_stat);
+
+struct cenote_list_entry {
+	const char *key; /* NUL-terminated, valid during the call */
+	size_t key_size;
+	uint64_t size;
+	bool softpin;
+};
+
+/* Call `each` for every object whose key starts with `prefix` (size 0: all), in no order;
+ * one put or removed meanwhile may be seen or not. A non-zero return of `each` ends the
+ * list and is returned. */
+int cenote_list(struct cenote *store, struct cenote_key prefix,
+	int (*each)(void *arg, const struct cenote_list_entry *entry), void *arg);
+
+/* Mark as used, so that reclaim takes others first. Protects nothing. */
+int cenote_touch(struct cenote *store, struct cenote_key key);
+
+/* Wait until the key has an object. */
+int cenote_wait(struct cenote *store, struct cenote_key key, int64_t timeout_ms);
+
+/* End the object, whoever reads it: running reads finish. NOT_FOUND: there was none,
+ * which counts as done. A put of the key under way ends with REMOVED. */
+int cenote_remove(struct cenote *store, struct cenote_key key);
+
+/* Get and remove in one; of all who try exactly one gets it, the others NOT_FOUND. */
+int cenote_take(struct cenote *store, struct cenote_key key,
+	const struct cenote_get_options *options, struct cenote_view *ret_view);
+
+/* ---- batches: each key has its own result -------------------------------- */
+
+struct cenote_put_item {
+	struct cenote_key key;
+	const struct cenote_part *parts;
+	size_t count;
+	int result;
+};
+
+struct cenote_create_item {
+	struct cenote_key key;
+	uint64_t size;
+	struct cenote_writer writer; /* valid where result is 0 */
+	int result;
+};
+
+struct cenote_get_item {
+	struct cenote_key key;
+	struct cenote_view view; /* valid, and to be released, where result is 0 */
+	int result;
+};
+
+struct cenote_get_into_item {
+	struct cenote_key key;
+	void *buffer;
+	uint64_t buffer_size;
+	uint64_t size; /* of the object, where result is 0 */
+	int result;
+};
+
+struct cenote_key_item {
+	struct cenote_key key;
+	int result;
+};
+
+struct cenote_stat_item {
+	struct cenote_key key;
+	struct cenote_stat stat;
+	int result;
+};
+
+/* Each returns how many items failed (their `result` is negative). The deadline is one
+ * for the whole batch. A batch holds no room that it waits for others to give up. */
+size_t cenote_put_batch(struct cenote *store, struct cenote_put_item *items, size_t count,
+	const struct cenote_put_options *options);
+size_t cenote_create_batch(struct cenote *store, struct cenote_create_item *items,
+	size_t count, const struct cenote_put_options *options);
+size_t cenote_get_batch(struct cenote *store, struct cenote_get_item *items, size_t count,
+	const struct cenote_get_options *options);
+size_t cenote_get_into_batch(struct cenote *store, struct cenote_get_into_item *items,
+	size_t count, const struct cenote_get_options *options);
+/* result: 1 exists, 0 does not */
+size_t cenote_exists_batch(
+	struct cenote *store, struct cenote_key_item *items, size_t count);
+size_t cenote_stat_batch(
+	struct cenote *store, struct cenote_stat_item *items, size_t count);
+size_t cenote_touch_batch(
+	struct cenote *store, struct cenote_key_item *items, size_t count);
+size_t cenote_remove_batch(
+	struct cenote *store, struct cenote_key_item *items, size_t count);
+size_t cenote_take_batch(struct cenote *store, struct cenote_get_item *items,
+	size_t count, const struct cenote_get_options *options);
+
+/* ---- the node ------------------------------------------------------------ */
+
+enum cenote_info {
+	CENOTE_INFO_STATS,  /* JSON: bytes by state, counters, clients */
+	CENOTE_INFO_CONFIG, /* JSON: the daemon's settings as they are in force */
+	CENOTE_INFO_CHECK   /* "ok", or what core_check() found broken */
+};
+
+/* A text about the node; *ret_text is NUL-terminated and freed by cenote_free(). */
+int cenote_info(struct cenote *store, enum cenote_info what, char **ret_text);
+void cenote_free(void *memory);
+
+/* ---- faults, in debug builds; elsewhere NOT_SUPPORTED -------------------- */
+
+/*
+ * Arm a named point of the caller's own process: from its hit number `from_hit` (0 = 1)
+ * on, `times` times (0 = 1, -1 = for ever), do `action`: "sleep" (`value` ms),
+ * "return_error"
+ * (`value`, any negative number, reaches the caller unchanged), "kill" (the process ends
+ * as by SIGKILL), "reset" (disarm, counts to 0).
+ */
+int cenote_inject_fault(const char *name, const char *action, int64_t value,
+	uint64_t from_hit, int64_t times);
+int cenote_get_fault_status(const char *name, uint64_t *ret_hits, uint64_t *ret_fired);
+/* The same in the daemon's process. */
+int cenote_inject_fault_local_master(struct cenote *store, const char *name,
+	const char *action, int64_t value, uint64_t from_hit, int64_t times);
+int cenote_get_fault_status_local_master(
+	struct cenote *store, const char *name, uint64_t *ret_hits, uint64_t *ret_fired);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

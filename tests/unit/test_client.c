@@ -1,0 +1,621 @@
+/*
+ * Tests of the client library against a daemon that a test scripts: what it sends is
+ * wrong, late, lost, or of another pool.
+ *
+ * The scripted daemon is a thread with real segments and a real socket. It answers HELLO
+ * by itself and hands every other message to the test's `serve`.
+ */
+#include "base/check.h"
+#include "base/hash.h"
+#include "ipc/process.h"
+#include "ipc/segment.h"
+#include "ipc/socket.h"
+#include "share/index.h"
+#include "unit.h"
+#include "wire/msg.h"
+
+#include <cenote/cenote.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define POOL_SIZE (4u << 20)
+#define LANES     16
+
+struct script;
+
+/* One message of a lane. */
+struct request {
+	struct script *script;
+	int lane;
+	enum msg_type type;
+	const void *data;
+	size_t size;
+};
+
+struct script {
+	char dir_path[64], socket_path[96], detail[256];
+	struct segment_dir dir;
+	int listener, wake[2];
+	pthread_t thread;
+	int lanes[LANES];
+	uint32_t hellos;                 /* that came */
+	struct msg_welcome welcome;      /* what HELLO is answered with */
+	void (*serve)(struct request *); /* the test's */
+	unsigned char out[MSG_SIZE_MAX];
+	int step;    /* the test's */
+	uint64_t op; /* the test's */
+	_Atomic uint32_t unpins, aborts;
+	struct cenote *store;
+};
+
+/* Lose the connection in place of an answer. */
+static void hang_up(struct request *request)
+{
+	(void)shutdown(request->lane, SHUT_RDWR);
+}
+
+static void reply(struct request *request, size_t size)
+{
+	CHECK(size > 0);
+	/* A test may have closed its store already. */
+	if (socket_send(request->lane, request->script->out, size, NULL, 0, 0) != 0)
+		hang_up(request);
+}
+
+static void reply_done(struct request *request)
+{
+	struct msg_done msg = {.generation = 7};
+
+	reply(request, msg_done_encode(request->script->out, MSG_SIZE_MAX, &msg));
+}
+
+static void reply_error(struct request *request, int code, const char *text)
+{
+	struct msg_error msg = {.code = code, .text = {text, strlen(text)}};
+
+	reply(request, msg_error_encode(request->script->out, MSG_SIZE_MAX, &msg));
+}
+
+static void reply_found(struct request *request, uint32_t slot, uint64_t life)
+{
+	struct msg_found msg = {.slot = slot, .life = life};
+
+	reply(request, msg_found_encode(request->script->out, MSG_SIZE_MAX, &msg));
+}
+
+static void reply_started(struct request *request, uint64_t off)
+{
+	struct msg_put_started msg = {.slot = 3, .life = 9, .off = off};
+
+	reply(request, msg_put_started_encode(request->script->out, MSG_SIZE_MAX, &msg));
+}
+
+static void welcome(struct script *script, int lane, const struct msg_hello *hello)
+{
+	static const uint8_t none[16];
+	int fds[SEGMENT_FDS];
+	size_t count = 0, size;
+
+	script->hellos++;
+	if (memcmp(hello->token, none, 16) == 0) {
+		count = SEGMENT_FDS;
+		CHECK(segment_grant(&script->dir, 0, 1, true, fds) == 0);
+	}
+	size = msg_welcome_encode(script->out, MSG_SIZE_MAX, &script->welcome);
+	CHECK(socket_send(lane, script->out, size, fds, count, 0) == 0);
+	while (count > 0)
+		(void)close(fds[--count]);
+}
+
+static void handle(struct script *script, int lane, const void *data, size_t size)
+{
+	struct request request = {
+		.script = script, .lane = lane, .data = data, .size = size};
+	struct msg_hello hello;
+
+	CHECK(msg_type(data, size, &request.type) == 0);
+	if (request.type == MSG_TYPE_HELLO) {
+		CHECK(msg_hello_decode(data, size, &hello) == 0);
+		welcome(script, lane, &hello);
+	} else if (request.type == MSG_TYPE_BYE) {
+		reply_done(&request);
+	} else if (request.type == MSG_TYPE_UNPIN) {
+		script->unpins++;
+	} else if (request.type == MSG_TYPE_TELL) {
+		return; /* one-way; the first says that the WELCOME has come */
+	} else if (request.type == MSG_TYPE_PUT_ABORT) {
+		script->aborts++;
+		reply_done(&request);
+	} else {
+		script->serve(&request);
+	}
+}
+
+static void accept_lane(struct script *script)
+{
+	for (int i = 0; i < LANES; i++) {
+		if (script->lanes[i] < 0) {
+			CHECK(socket_accept(script->listener, &script->lanes[i]) == 0);
+			return;
+		}
+	}
+	NOT_REACHED("more lanes than the script has room for");
+}
+
+static void *script_run(void *arg)
+{
+	struct script *script = arg;
+	unsigned char *in = malloc(MSG_SIZE_MAX);
+
+	for (;;) {
+		struct pollfd entries[LANES + 2] = {
+			{.fd = script->wake[0], .events = POLLIN},
+			{.fd = script->listener, .events = POLLIN},
+		};
+
+		for (int i = 0; i < LANES; i++)
+			entries[i + 2] = (struct pollfd){script->lanes[i], POLLIN, 0};
+		CHECK(poll(entries, LANES + 2, -1) > 0);
+		if (entries[0].revents != 0)
+			break;
+		if (entries[1].revents != 0)
+			accept_lane(script);
+		for (int i = 0; i < LANES; i++) {
+			int64_t size;
+
+			if (entries[i + 2].fd < 0 || entries[i + 2].revents == 0)
+				continue;
+			size = socket_receive(
+				script->lanes[i], in, MSG_SIZE_MAX, 0, NULL);
+			if (size > 0) {
+				handle(script, script->lanes[i], in, (size_t)size);
+			} else {
+				(void)close(script->lanes[i]);
+				script->lanes[i] = -1;
+			}
+		}
+	}
+	free(in);
+	return NULL;
+}
+
+static int setup(void **state)
+{
+	struct script *script = calloc(1, sizeof(*script));
+	struct segment_config config = {.path = script->dir_path, .pool_size = POOL_SIZE};
+	_Atomic uint16_t *counts;
+
+	(void)snprintf(script->dir_path, sizeof(script->dir_path),
+		"/dev/shm/cenote-client-XXXXXX");
+	assert_non_null(mkdtemp(script->dir_path));
+	(void)snprintf(script->socket_path, sizeof(script->socket_path), "%s/s",
+		script->dir_path);
+	assert_int_equal(segment_open(&script->dir, &config, script->detail,
+				 sizeof(script->detail)),
+		0);
+	assert_int_equal(segment_holds_make(&script->dir, 0, 1, 1024, &counts), 0);
+	assert_int_equal(socket_listen(script->socket_path, 0600, &script->listener,
+				 script->detail, sizeof(script->detail)),
+		0);
+	script->welcome = (struct msg_welcome){
+		.version = WIRE_VERSION,
+		.incarnation = 1,
+		.small_limit = 100,
+		.token = {1},
+		.pool_size = POOL_SIZE,
+		.index_size = script->dir.index_size,
+		.holds_size = share_holds_size(script->dir.slots_limit),
+	};
+	memcpy(script->welcome.pool_id, script->dir.share.header->pool_id, 16);
+	memset(script->lanes, -1, sizeof(script->lanes));
+	assert_int_equal(pipe2(script->wake, O_CLOEXEC), 0);
+	assert_int_equal(pthread_create(&script->thread, NULL, script_run, script), 0);
+	*state = script;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct script *script = *state;
+
+	cenote_close(script->store);
+	assert_int_equal(write(script->wake[1], "x", 1), 1);
+	assert_int_equal(pthread_join(script->thread, NULL), 0);
+	for (int i = 0; i < LANES; i++) {
+		if (script->lanes[i] >= 0)
+			(void)close(script->lanes[i]);
+	}
+	(void)close(script->listener);
+	(void)close(script->wake[0]);
+	(void)close(script->wake[1]);
+	(void)unlink(script->socket_path);
+	segment_free(&script->dir, false);
+	assert_int_equal(rmdir(script->dir_path), 0);
+	free(script);
+	return 0;
+}
+
+static int connect_to(struct script *script)
+{
+	struct cenote_connect_options options = {.socket_path = script->socket_path};
+
+	return cenote_connect(&script->store, &options);
+}
+
+/* An object in a slot, not in the index: it is served by message. */
+static void place(struct script *script, uint32_t at, const char *key, uint64_t off,
+	uint64_t size, enum slot_kind kind)
+{
+	struct slot *slot = &script->dir.share.slots[at];
+
+	slot->off = off;
+	slot->size = size;
+	slot->klen = (uint16_t)strlen(key);
+	memcpy(slot->key, key, slot->klen);
+	slot->hash = hash_key(key, slot->klen, script->dir.share.header->hash_seed);
+	slot->generation = 77;
+	slot->state = SLOT_STATE(kind, 5);
+}
+
+static uint32_t counts_of(struct script *script)
+{
+	uint32_t total = 0;
+
+	for (uint32_t i = 0; i < 1024; i++)
+		total += script->dir.counts[0][i] & HOLD_COUNT;
+	return total;
+}
+
+/* ---- attach -------------------------------------------------------------- */
+
+static void test_welcome_lies(void **state)
+{
+	struct script *script = *state;
+	const struct msg_welcome honest = script->welcome;
+
+	script->welcome.version = 2;
+	assert_int_equal(connect_to(script), CENOTE_ERR_VERSION);
+	script->welcome = honest;
+	script->welcome.pool_size *= 2;
+	assert_int_equal(connect_to(script), CENOTE_ERR_PROTOCOL);
+	script->welcome = honest;
+	script->welcome.index_size -= 4096;
+	assert_int_equal(connect_to(script), CENOTE_ERR_PROTOCOL);
+	script->welcome = honest;
+	script->welcome.holds_size = 0;
+	assert_int_equal(connect_to(script), CENOTE_ERR_PROTOCOL);
+	script->welcome = honest;
+	script->dir.share.header->version = 9;
+	assert_int_equal(connect_to(script), CENOTE_ERR_VERSION);
+	script->dir.share.header->version = SHARE_VERSION;
+	assert_int_equal(connect_to(script), 0);
+}
+
+/* ---- get ----------------------------------------------------------------- */
+
+static void serve_found(struct request *request)
+{
+	if (request->type == MSG_TYPE_REMOVE) {
+		reply_done(request);
+		return;
+	}
+	switch (request->script->step++) {
+	case 0: /* no such slot */
+		reply_found(request, 1u << 20, 5);
+		return;
+	case 1: /* bytes outside the pool */
+		reply_found(request, 2, 5);
+		return;
+	case 2: /* gone again, and then there */
+		reply_found(request, 4, 5);
+		return;
+	default:
+		reply_found(request, 3, 5);
+		return;
+	}
+}
+
+static void test_found(void **state)
+{
+	struct script *script = *state;
+	struct cenote_view view = {.size = 99};
+
+	script->serve = serve_found;
+	assert_int_equal(connect_to(script), 0);
+	place(script, 2, "k", POOL_SIZE - 100, 101, SLOT_READY);
+	place(script, 3, "k", 4096, 5, SLOT_READY);
+	place(script, 4, "k", 0, 5, SLOT_CONDEMNED);
+	memcpy(script->dir.share.pool + 4096, "hello", 5);
+
+	assert_int_equal(cenote_get(script->store, cenote_key("k"), NULL, &view),
+		CENOTE_ERR_PROTOCOL);
+	assert_int_equal(cenote_get(script->store, cenote_key("k"), NULL, &view),
+		CENOTE_ERR_CORRUPT);
+	assert_int_equal(counts_of(script), 0);
+	assert_int_equal(view.size, 99);
+	assert_int_equal(cenote_get(script->store, cenote_key("k"), NULL, &view), 0);
+	assert_int_equal(script->step, 4);
+	assert_int_equal(view.size, 5);
+	assert_int_equal(view.generation, 77);
+	assert_memory_equal(view.data, "hello", 5);
+	assert_int_equal(counts_of(script), 1);
+	assert_int_equal(cenote_release(script->store, &view), 0);
+	assert_int_equal(counts_of(script), 0);
+	/* One-way messages are served before what is sent behind them. */
+	assert_int_equal(cenote_remove(script->store, cenote_key("k")), 0);
+	assert_int_equal(script->unpins, 3);
+}
+
+static void serve_error(struct request *request)
+{
+	if (request->script->step++ == 0)
+		reply_error(request, -12345, "words of the daemon");
+	else
+		reply_error(request, 5, "no error");
+}
+
+static void test_error_is_passed_on(void **state)
+{
+	struct script *script = *state;
+
+	script->serve = serve_error;
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(cenote_remove(script->store, cenote_key("k")), -12345);
+	assert_string_equal(cenote_error_detail(), "words of the daemon");
+	assert_int_equal(
+		cenote_remove(script->store, cenote_key("k")), CENOTE_ERR_PROTOCOL);
+}
+
+/* ---- put ----------------------------------------------------------------- */
+
+/* Every first answer is lost; what is repeated must be the same. */
+static void serve_losing(struct request *request)
+{
+	struct script *script = request->script;
+	struct msg_put_start start;
+	struct msg_put_end end;
+
+	switch (script->step++) {
+	case 0:
+		CHECK(msg_put_start_decode(request->data, request->size, &start) == 0);
+		script->op = start.op;
+		hang_up(request);
+		return;
+	case 1:
+		CHECK(msg_put_start_decode(request->data, request->size, &start) == 0);
+		CHECK(start.op == script->op && start.size == 1000);
+		reply_started(request, 8192);
+		return;
+	case 2:
+		hang_up(request);
+		return;
+	default:
+		CHECK(msg_put_end_decode(request->data, request->size, &end) == 0);
+		CHECK(end.slot == 3 && end.life == 9);
+		reply_done(request);
+		return;
+	}
+}
+
+static void test_lost_answers(void **state)
+{
+	struct script *script = *state;
+	char bytes[1000];
+
+	memset(bytes, 6, sizeof(bytes));
+	script->serve = serve_losing;
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(
+		cenote_put(script->store, cenote_key("k"), bytes, 1000, NULL), 0);
+	assert_int_equal(script->step, 4);
+	assert_memory_equal(script->dir.share.pool + 8192, bytes, 1000);
+	assert_int_equal(script->aborts, 0);
+}
+
+static void serve_beyond(struct request *request)
+{
+	reply_started(request, POOL_SIZE - 999);
+}
+
+static void test_run_outside_pool(void **state)
+{
+	struct script *script = *state;
+	char bytes[1000] = {0};
+
+	script->serve = serve_beyond;
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(cenote_put(script->store, cenote_key("k"), bytes, 1000, NULL),
+		CENOTE_ERR_PROTOCOL);
+}
+
+/* A put that is never answered, though it was begun. */
+static void serve_silent(struct request *request)
+{
+	struct slot *slot = &request->script->dir.share.slots[6];
+	struct msg_put_start start;
+
+	if (request->type == MSG_TYPE_REMOVE) {
+		reply_done(request);
+		return;
+	}
+	CHECK(msg_put_start_decode(request->data, request->size, &start) == 0);
+	slot->writer = client_ref(0, 1);
+	slot->op = start.op;
+	place(request->script, 6, "k", 0, 1000, SLOT_WRITING);
+}
+
+static void test_orphan(void **state)
+{
+	struct script *script = *state;
+	struct cenote_put_options options = {.timeout_ms = 1};
+	char bytes[1000] = {0};
+
+	script->serve = serve_silent;
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(cenote_put(script->store, cenote_key("k"), bytes, sizeof(bytes),
+				 &options),
+		CENOTE_ERR_TIMEOUT);
+	assert_int_equal(script->aborts, 0);
+	/* The next call that works has it aborted before. */
+	assert_int_equal(cenote_remove(script->store, cenote_key("x")), 0);
+	assert_int_equal(script->aborts, 1);
+	assert_int_equal(cenote_remove(script->store, cenote_key("x")), 0);
+	assert_int_equal(script->aborts, 1);
+}
+
+/* ---- another pool -------------------------------------------------------- */
+
+static void serve_other_pool(struct request *request)
+{
+	if (request->type == MSG_TYPE_PUT_START) {
+		reply_started(request, 0);
+	} else if (request->type == MSG_TYPE_GET) {
+		reply_found(request, 3, 5);
+	} else if (request->type == MSG_TYPE_PUT_END) {
+		/* The daemon is another one from here on. */
+		request->script->welcome.pool_id[0] ^= 1;
+		hang_up(request);
+	} else {
+		reply_done(request);
+	}
+}
+
+static void test_other_pool(void **state)
+{
+	struct script *script = *state;
+	struct cenote_writer writer;
+	struct cenote_view view;
+
+	script->serve = serve_other_pool;
+	assert_int_equal(connect_to(script), 0);
+	place(script, 3, "k", 4096, 5, SLOT_READY);
+	memcpy(script->dir.share.pool + 4096, "hello", 5);
+	assert_int_equal(cenote_get(script->store, cenote_key("k"), NULL, &view), 0);
+	assert_int_equal(
+		cenote_create(script->store, cenote_key("w"), 100, NULL, &writer), 0);
+	assert_int_equal(cenote_seal(script->store, &writer), CENOTE_ERR_STALE);
+	assert_null(writer.data);
+	/* Attached anew; the old view is still whole, and ends where it began. */
+	assert_int_equal(cenote_remove(script->store, cenote_key("x")), 0);
+	assert_memory_equal(view.data, "hello", 5);
+	assert_int_equal(counts_of(script), 1);
+	assert_int_equal(cenote_release(script->store, &view), 0);
+	assert_int_equal(counts_of(script), 0);
+}
+
+/* ---- batches, lists ------------------------------------------------------ */
+
+/* Answers for all requests but the last. */
+static void serve_short_batch(struct request *request)
+{
+	struct msg_done done = {.generation = 1};
+	struct msg_batch batch;
+	struct msg_pack pack;
+
+	CHECK(msg_batch_decode(request->data, request->size, &batch) == 0);
+	msg_pack_init(&pack, request->script->out, MSG_SIZE_MAX);
+	for (uint32_t i = 0; i + 1 < batch.count; i++)
+		msg_pack_add(&pack, msg_done_encode(msg_pack_tail(&pack),
+					    msg_pack_room(&pack), &done));
+	reply(request, msg_pack_finish(&pack, MSG_TYPE_BATCH_DONE));
+}
+
+static void test_short_batch(void **state)
+{
+	struct script *script = *state;
+	struct cenote_key_item items[4] = {{.key = cenote_key("a")},
+		{.key = cenote_key("")}, {.key = cenote_key("b")},
+		{.key = cenote_key("c")}};
+
+	script->serve = serve_short_batch;
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(cenote_remove_batch(script->store, items, 4), 4);
+	assert_int_equal(items[1].result, CENOTE_ERR_BAD_KEY);
+	assert_int_equal(items[3].result, CENOTE_ERR_PROTOCOL);
+}
+
+static void serve_list(struct request *request)
+{
+	struct msg_listed msg = {.next = 5, .count = 1, .entries = {"\3\0abc", 5}};
+	struct msg_list list;
+	unsigned char entry[64];
+	struct msg_entry good = {.key = {"abc", 3}, .size = 9};
+
+	CHECK(msg_list_decode(request->data, request->size, &list) == 0);
+	if (list.cursor == 0)
+		msg.entries = (struct msg_bytes){
+			entry, msg_entry_encode(entry, sizeof(entry), &good)};
+	reply(request, msg_listed_encode(request->script->out, MSG_SIZE_MAX, &msg));
+}
+
+static int count_entry(void *arg, const struct cenote_list_entry *entry)
+{
+	assert_string_equal(entry->key, "abc");
+	assert_int_equal(entry->size, 9);
+	(*(int *)arg)++;
+	return 0;
+}
+
+static void test_broken_list(void **state)
+{
+	struct script *script = *state;
+	int count = 0;
+
+	script->serve = serve_list;
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(cenote_list(script->store, cenote_key(""), count_entry, &count),
+		CENOTE_ERR_PROTOCOL);
+	assert_int_equal(count, 1);
+}
+
+/* ---- arguments ----------------------------------------------------------- */
+
+static void test_arguments(void **state)
+{
+	struct script *script = *state;
+	struct cenote_get_options get = {.timeout_ms = -2};
+	struct cenote_put_options put = {.ttl_ms = UINT64_MAX};
+	struct cenote_part part = {.data = NULL, .size = 1};
+	struct cenote_view view = {.data = NULL};
+	struct cenote_writer writer = {.data = NULL};
+	int on_stack = 0;
+
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(
+		cenote_get(NULL, cenote_key("k"), NULL, &view), CENOTE_ERR_BAD_ARGUMENT);
+	assert_int_equal(cenote_get(script->store, cenote_key("k"), &get, &view),
+		CENOTE_ERR_BAD_ARGUMENT);
+	assert_int_equal(cenote_put(script->store, cenote_key("k"), "", 0, &put),
+		CENOTE_ERR_BAD_ARGUMENT);
+	assert_int_equal(cenote_put_parts(script->store, cenote_key("k"), &part, 1, NULL),
+		CENOTE_ERR_BAD_ARGUMENT);
+	assert_int_equal(cenote_put(script->store, cenote_key(NULL), "", 0, NULL),
+		CENOTE_ERR_BAD_KEY);
+	assert_int_equal(cenote_release(script->store, &view), CENOTE_ERR_BAD_ARGUMENT);
+	view.data = &on_stack;
+	assert_int_equal(cenote_release(script->store, &view), CENOTE_ERR_BAD_ARGUMENT);
+	assert_int_equal(cenote_seal(script->store, &writer), CENOTE_ERR_BAD_ARGUMENT);
+	writer.data = &on_stack;
+	assert_int_equal(cenote_abort(script->store, &writer), CENOTE_ERR_BAD_ARGUMENT);
+	assert_int_equal(cenote_put_batch(script->store, NULL, 0, NULL), 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const struct CMUnitTest tests[] = {
+	CASE(test_welcome_lies),
+	CASE(test_found),
+	CASE(test_error_is_passed_on),
+	CASE(test_lost_answers),
+	CASE(test_run_outside_pool),
+	CASE(test_orphan),
+	CASE(test_other_pool),
+	CASE(test_short_batch),
+	CASE(test_broken_list),
+	CASE(test_arguments),
+};
+
+UNIT_MAIN(tests)
