@@ -1,0 +1,253 @@
+/*
+ * bench_report.c - what a run of the station came to: the verdict, for people and as
+ * JSON.
+ */
+#include "base/bytes.h"
+#include "tools/bench.h"
+#include "tools/report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLAT_STEPS_MIN 40
+#define FLAT_FACTOR    2.0
+#define QUARTERS       4
+
+static const char *const work_names[STATION_WORKS] = {
+	[STATION_PUT + STATION_SMALL] = "put_small",
+	[STATION_PUT + STATION_PAYLOAD] = "put_payload",
+	[STATION_PUT + STATION_BATCH] = "put_batch",
+	[STATION_PUT + STATION_WEIGHTS] = "put_weights",
+	[STATION_GET + STATION_SMALL] = "get_small",
+	[STATION_GET + STATION_PAYLOAD] = "get_payload",
+	[STATION_GET + STATION_BATCH] = "get_batch",
+	[STATION_GET + STATION_WEIGHTS] = "get_weights",
+	[STATION_WAIT] = "get_waited",
+	[STATION_REMOVE] = "remove",
+};
+
+/* ---- step times ---------------------------------------------------------- */
+
+static uint64_t station_quarter_ns(const struct station_result *result, uint32_t quarter)
+{
+	uint32_t from = result->plan.steps * quarter / QUARTERS;
+	uint32_t to = result->plan.steps * (quarter + 1) / QUARTERS;
+	uint64_t sum = 0;
+
+	if (to > result->steps_done || from == to)
+		return 0;
+	for (uint32_t step = from; step < to; step++)
+		sum += result->step_ns[step];
+	return sum / (to - from);
+}
+
+/* Bytes that are put and read in a step, which differ a lot between steps. */
+static double station_step_bytes(
+	const struct station_plan *plan, uint32_t step, struct station_object *objects)
+{
+	double bytes = 0;
+
+	for (uint32_t later = 0; later < 2 && later <= step; later++) {
+		uint32_t count = station_plan_step(plan, step - later, objects);
+
+		for (uint32_t i = 0; i < count; i++) {
+			unsigned uses = later == 0 ? 1 : 0;
+
+			for (unsigned at = 0; at < objects[i].reader_count; at++)
+				uses += objects[i].readers[at].reads[later];
+			bytes += (double)objects[i].size * uses;
+		}
+	}
+	return bytes;
+}
+
+static int double_order(const void *a, const void *b)
+{
+	double left = *(const double *)a, right = *(const double *)b;
+
+	return (left > right) - (left < right);
+}
+
+/* The lower quartile: what else runs on the machine makes steps slower, never faster. */
+static double station_quarter_cost(const struct station_result *result, uint32_t quarter,
+	struct station_object *objects, double *costs)
+{
+	uint32_t from = result->plan.steps * quarter / QUARTERS;
+	uint32_t count = result->plan.steps * (quarter + 1) / QUARTERS - from;
+
+	for (uint32_t i = 0; i < count; i++)
+		costs[i] = (double)result->step_ns[from + i] /
+			   station_step_bytes(&result->plan, from + i, objects);
+	qsort(costs, count, sizeof(*costs), double_order);
+	return costs[count / 4];
+}
+
+double station_flatness(const struct station_result *result)
+{
+	struct station_object *objects;
+	double *costs, flatness = 0;
+
+	if (result->plan.steps < FLAT_STEPS_MIN ||
+		result->steps_done < result->plan.steps)
+		return 0;
+	objects = calloc(station_plan_width(&result->plan), sizeof(*objects));
+	costs = calloc(result->plan.steps, sizeof(*costs));
+	if (objects != NULL && costs != NULL)
+		flatness = station_quarter_cost(result, 3, objects, costs) /
+			   station_quarter_cost(result, 1, objects, costs);
+	free(objects);
+	free(costs);
+	return flatness;
+}
+
+bool station_passed(const struct station_result *result)
+{
+	const struct station_tally *all = &result->all;
+
+	return !result->broken_off && result->deaths == 0 && all->failed_puts == 0 &&
+	       all->failed_gets == 0 && all->failed_removes == 0 &&
+	       all->lost_objects == 0 && all->wrong_bytes == 0 &&
+	       station_flatness(result) <= FLAT_FACTOR && result->in_use_known &&
+	       result->in_use_end == result->in_use_base;
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+static void print_moved(const struct station_result *result)
+{
+	const struct station_tally *all = &result->all;
+	char put[TEXT_MAX], got[TEXT_MAX];
+
+	(void)printf("%" PRIu64 " puts, %" PRIu64 " gets, %" PRIu64
+		     " removes in %.1f s\n",
+		all->puts, all->gets, all->removes, (double)result->took_ns / 1e9);
+	(void)printf("put %s, got and checked %s: %.2f GB/s\n",
+		format_size(put, sizeof(put), all->put_bytes),
+		format_size(got, sizeof(got), all->get_bytes),
+		report_rate(all->put_bytes + all->get_bytes, result->took_ns));
+}
+
+static void print_steps(const struct station_result *result)
+{
+	double flatness = station_flatness(result);
+
+	(void)printf("steps %u of %u", result->steps_done, result->plan.steps);
+	for (uint32_t quarter = 0; quarter < QUARTERS; quarter++)
+		(void)printf("%s %.1f", quarter == 0 ? ", mean by quarter:" : " ",
+			(double)station_quarter_ns(result, quarter) / 1e6);
+	(void)printf(" ms");
+	if (flatness > 0)
+		(void)printf(
+			"; time for a byte, last quarter against second: %.2f", flatness);
+	(void)printf("\n");
+}
+
+static void print_verdict(const struct station_result *result)
+{
+	const struct station_tally *all = &result->all;
+
+	(void)printf("failed puts %" PRIu64 ", failed gets %" PRIu64
+		     ", failed removes %" PRIu64 ", lost objects %" PRIu64
+		     ", wrong bytes %" PRIu64 "\n",
+		all->failed_puts, all->failed_gets, all->failed_removes,
+		all->lost_objects, all->wrong_bytes);
+	if (result->in_use_known)
+		(void)printf("in use: %" PRIu64 " bytes before, %" PRIu64 " at the end\n",
+			result->in_use_base, result->in_use_end);
+	if (all->first_error[0] != '\0')
+		(void)printf("first: %s\n", all->first_error);
+	if (result->broken_off)
+		(void)printf("broken off after step %u, %u ranks died\n",
+			result->steps_done, result->deaths);
+	(void)printf("%s\n", station_passed(result) ? "passed" : "FAILED");
+}
+
+void station_print(const struct station_result *result)
+{
+	const struct station_plan *plan = &result->plan;
+	char pool[TEXT_MAX], peak[TEXT_MAX];
+
+	(void)printf(
+		"station: %u ranks, %u steps, pool %s, live bytes up to %s (%u.%u %%), "
+		"seed %" PRIu64 "%s\n\n",
+		plan->ranks, plan->steps, format_size(pool, sizeof(pool), plan->pool),
+		format_size(peak, sizeof(peak), plan->peak), plan->live / 10,
+		plan->live % 10, plan->seed, result->flip ? ", one byte flipped" : "");
+	report_latency_head();
+	for (unsigned work = 0; work < STATION_WORKS; work++)
+		report_latency(work_names[work], &result->all.latency[work]);
+	(void)printf("\n");
+	print_moved(result);
+	print_steps(result);
+	print_verdict(result);
+}
+
+/* ---- as JSON ------------------------------------------------------------- */
+
+static void json_given(struct json *json, const struct station_plan *plan)
+{
+	json_str(json, "profile", "station");
+	json_u64(json, "pool_bytes", plan->pool);
+	json_u64(json, "ranks", plan->ranks);
+	json_u64(json, "steps", plan->steps);
+	json_u64(json, "live_permille", plan->live);
+	json_u64(json, "live_bytes_peak", plan->peak);
+	json_bool(json, "reads_once", plan->reads_once);
+	json_u64(json, "seed", plan->seed);
+}
+
+static void json_tally(struct json *json, const struct station_result *result)
+{
+	const struct station_tally *all = &result->all;
+
+	json_u64(json, "puts", all->puts);
+	json_u64(json, "gets", all->gets);
+	json_u64(json, "removes", all->removes);
+	json_u64(json, "failed_puts", all->failed_puts);
+	json_u64(json, "failed_gets", all->failed_gets);
+	json_u64(json, "failed_removes", all->failed_removes);
+	json_u64(json, "lost_objects", all->lost_objects);
+	json_u64(json, "wrong_bytes", all->wrong_bytes);
+	json_u64(json, "bytes_in_use_base", result->in_use_base);
+	if (result->in_use_known)
+		json_u64(json, "bytes_in_use_end", result->in_use_end);
+	json_u64(json, "dead_ranks", result->deaths);
+	json_u64(json, "put_bytes", all->put_bytes);
+	json_u64(json, "get_bytes", all->get_bytes);
+	json_f64(json, "seconds", (double)result->took_ns / 1e9);
+	json_f64(json, "gb_per_s",
+		report_rate(all->put_bytes + all->get_bytes, result->took_ns));
+}
+
+static void json_latencies(struct json *json, const struct station_result *result)
+{
+	json_object_begin(json, "latency");
+	for (unsigned work = 0; work < STATION_WORKS; work++)
+		report_latency_json(json, work_names[work], &result->all.latency[work]);
+	json_object_end(json);
+	json_array_begin(json, "step_ms_by_quarter");
+	for (uint32_t quarter = 0; quarter < QUARTERS; quarter++)
+		json_f64(json, NULL, (double)station_quarter_ns(result, quarter) / 1e6);
+	json_array_end(json);
+	json_f64(json, "flatness", station_flatness(result));
+}
+
+int station_print_json(const struct station_result *result)
+{
+	char text[8192];
+	struct json json;
+
+	json_init(&json, text, sizeof(text));
+	json_object_begin(&json, NULL);
+	json_given(&json, &result->plan);
+	json_u64(&json, "steps_done", result->steps_done);
+	json_tally(&json, result);
+	json_latencies(&json, result);
+	if (result->all.first_error[0] != '\0')
+		json_str(&json, "first_error", result->all.first_error);
+	json_bool(&json, "passed", station_passed(result));
+	json_object_end(&json);
+	return tool_print_json(&json);
+}

@@ -1,0 +1,318 @@
+/*
+ * bench_station.c - run the station: ranks as processes, their deaths noticed, their
+ * tallies merged.
+ *
+ * The ranks are forked before they attach, and the parent is not attached while it forks,
+ * so that no process uses what another one connected.
+ */
+#include "tools/bench.h"
+#include "tools/interrupt.h"
+#include "tools/progress.h"
+#include "tools/report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WATCH_TERM_NS (200l * 1000 * 1000)
+#define END_TERM_NS   (2000ull * 1000 * 1000) /* for the pool's use to be back */
+
+struct station {
+	const struct bench_options *options;
+	struct station_job job;
+	struct station_shared *shared;
+	size_t shared_size;
+	pid_t *pids; /* 0: ended */
+	uint32_t running;
+	struct progress progress;
+};
+
+/* ---- before and after ---------------------------------------------------- */
+
+static int station_use(const struct bench_options *options, const char *socket,
+	uint64_t *ret, uint64_t *ret_pool)
+{
+	struct tool_common common = options->common;
+	struct cenote *store;
+	const void *base;
+	size_t pool = 0;
+	char *text = NULL;
+	int result;
+
+	common.socket = socket;
+	if (tool_connect(&common, true, &store) != TOOL_OK)
+		return TOOL_FAILED;
+	result = cenote_info(store, CENOTE_INFO_STATS, &text);
+	if (result == 0)
+		result = cenote_pool_region(store, &base, &pool);
+	if (result != 0)
+		(void)tool_failed("bench", NULL, result);
+	else if (!report_bytes_in_use(text, ret))
+		tool_complain("bench: the daemon's statistics lack the pool's bytes");
+	else
+		*ret_pool = pool;
+	cenote_free(text);
+	cenote_close(store);
+	return *ret_pool != 0 ? TOOL_OK : TOOL_FAILED;
+}
+
+/* What dead ranks leave ends within a second; so the use is asked for until it is back.
+ */
+static void station_use_end(const struct bench_options *options, const char *socket,
+	struct station_result *ret)
+{
+	uint64_t end_ns = tool_now_ns() + END_TERM_NS, pool = 0;
+
+	do {
+		ret->in_use_known = station_use(options, socket, &ret->in_use_end,
+					    &pool) == TOOL_OK;
+	} while (ret->in_use_known && ret->in_use_end != ret->in_use_base &&
+		 tool_now_ns() < end_ns);
+}
+
+/* ---- ranks --------------------------------------------------------------- */
+
+/* Everything that ranks and parent share, in one anonymous piece. */
+static bool station_share(struct station *station)
+{
+	const struct station_plan *plan = station->job.plan;
+	size_t tallies = plan->ranks * sizeof(struct station_tally);
+	size_t ends = plan->steps * sizeof(uint64_t);
+	char *memory;
+
+	station->shared_size = sizeof(struct station_shared) + tallies + ends;
+	memory = mmap(NULL, station->shared_size, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return false;
+	station->shared = (struct station_shared *)(void *)memory;
+	memory += sizeof(struct station_shared);
+	station->shared->tallies = (struct station_tally *)(void *)memory;
+	station->shared->step_end_ns = (uint64_t *)(void *)(memory + tallies);
+	station->shared->barrier.ranks = plan->ranks;
+	station->job.shared = station->shared;
+	return true;
+}
+
+/* In the child; ends with it. */
+_Noreturn static void station_child(struct station *station, uint32_t rank, pid_t parent)
+{
+	sigset_t none;
+
+	interrupt_forget();
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	/* The parent decides what an interrupt of the whole group means. */
+	(void)signal(SIGINT, SIG_IGN);
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	_exit(station_rank_run(&station->job, rank));
+}
+
+static bool station_fork(struct station *station)
+{
+	pid_t parent = getpid();
+
+	(void)fflush(stdout);
+	(void)fflush(stderr);
+	for (uint32_t rank = 0; rank < station->job.plan->ranks; rank++) {
+		pid_t pid = fork();
+
+		if (pid == 0)
+			station_child(station, rank, parent);
+		if (pid < 0) {
+			tool_complain("bench: fork: %s", strerror(errno));
+			station_barrier_stop(&station->shared->barrier);
+			return false;
+		}
+		station->pids[rank] = pid;
+		station->running++;
+	}
+	return true;
+}
+
+static void station_ended(
+	struct station *station, uint32_t rank, int status, uint32_t *deaths)
+{
+	station->pids[rank] = 0;
+	station->running--;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return;
+	(*deaths)++;
+	station_barrier_stop(&station->shared->barrier);
+	progress_end(&station->progress);
+	if (WIFSIGNALED(status))
+		tool_complain("bench: rank %u died of signal %d", rank, WTERMSIG(status));
+	else
+		tool_complain(
+			"bench: rank %u ended with status %d", rank, WEXITSTATUS(status));
+}
+
+static void station_reap(struct station *station, uint32_t *deaths)
+{
+	for (uint32_t rank = 0; rank < station->job.plan->ranks; rank++) {
+		int status;
+
+		if (station->pids[rank] != 0 && waitpid(station->pids[rank], &status,
+							WNOHANG) == station->pids[rank])
+			station_ended(station, rank, status, deaths);
+	}
+}
+
+/* Until the last rank has ended. SIGCHLD is blocked, so that none is missed. */
+static void station_watch(struct station *station, struct station_result *ret)
+{
+	const struct timespec term = {.tv_nsec = WATCH_TERM_NS};
+	sigset_t children;
+
+	(void)sigemptyset(&children);
+	(void)sigaddset(&children, SIGCHLD);
+	for (;;) {
+		char note[64];
+		uint32_t done = atomic_load(&station->shared->steps_done);
+
+		station_reap(station, &ret->deaths);
+		if (station->running == 0)
+			return;
+		if (interrupt_came())
+			station_barrier_stop(&station->shared->barrier);
+		done = MIN(done, station->job.plan->steps);
+		(void)snprintf(note, sizeof(note), "step %u of %u, %u failures", done,
+			station->job.plan->steps,
+			atomic_load(&station->shared->failures));
+		progress_update(&station->progress, done, note);
+		(void)sigtimedwait(&children, NULL, &term);
+	}
+}
+
+/* ---- the result ---------------------------------------------------------- */
+
+static void tally_merge(struct station_tally *into, const struct station_tally *from)
+{
+	bool tells_more = from->first_error[0] != '\0' &&
+			  (into->first_error[0] == '\0' ||
+				  (into->failed_puts == 0 && from->failed_puts > 0));
+
+	into->puts += from->puts;
+	into->gets += from->gets;
+	into->removes += from->removes;
+	into->failed_puts += from->failed_puts;
+	into->failed_gets += from->failed_gets;
+	into->failed_removes += from->failed_removes;
+	into->lost_objects += from->lost_objects;
+	into->wrong_bytes += from->wrong_bytes;
+	into->put_bytes += from->put_bytes;
+	into->get_bytes += from->get_bytes;
+	for (unsigned i = 0; i < STATION_WORKS; i++)
+		hist_merge(&into->latency[i], &from->latency[i]);
+	if (tells_more)
+		memcpy(into->first_error, from->first_error, sizeof(into->first_error));
+}
+
+static void station_collect(struct station *station, struct station_result *ret)
+{
+	const struct station_shared *shared = station->shared;
+	uint64_t before_ns = shared->start_ns;
+
+	for (uint32_t rank = 0; rank < ret->plan.ranks; rank++)
+		tally_merge(&ret->all, &shared->tallies[rank]);
+	ret->steps_done = MIN(atomic_load(&shared->steps_done), ret->plan.steps);
+	ret->broken_off = station_barrier_is_stopped(&shared->barrier);
+	ret->took_ns = shared->end_ns - shared->start_ns;
+	ret->flip = station->job.flip;
+	for (uint32_t step = 0; step < ret->steps_done; step++) {
+		ret->step_ns[step] = shared->step_end_ns[step] - before_ns;
+		before_ns = shared->step_end_ns[step];
+	}
+}
+
+void station_result_fini(struct station_result *result)
+{
+	free(result->step_ns);
+	result->step_ns = NULL;
+}
+
+/* ---- the run ------------------------------------------------------------- */
+
+static void station_work(struct station *station, struct station_result *ret)
+{
+	sigset_t children, before;
+
+	(void)sigemptyset(&children);
+	(void)sigaddset(&children, SIGCHLD);
+	(void)sigprocmask(SIG_BLOCK, &children, &before);
+	progress_init(&station->progress, "station", ret->plan.steps,
+		station->options->progress);
+	/* Those that were forked see the stop, if not all could be. */
+	(void)station_fork(station);
+	station_watch(station, ret);
+	progress_end(&station->progress);
+	(void)sigprocmask(SIG_SETMASK, &before, NULL);
+	station_collect(station, ret);
+	station_use_end(station->options, station->job.socket, ret);
+}
+
+static int station_prepare(struct station *station, struct station_result *ret)
+{
+	const struct bench_options *options = station->options;
+
+	ret->plan.ranks = (uint32_t)options->ranks;
+	ret->plan.steps = (uint32_t)options->steps;
+	ret->plan.live = (uint32_t)options->live;
+	ret->plan.seed = options->seed;
+	ret->plan.reads_once = options->reads == BENCH_READS_ONCE;
+	ret->plan.run = tool_now_ns() ^ ((uint64_t)getpid() << 40);
+	if (!station_plan_init(&ret->plan)) {
+		tool_complain("bench: a pool of %" PRIu64
+			      " bytes cannot be divided so; take a "
+			      "larger one, or fewer --ranks",
+			ret->plan.pool);
+		return TOOL_FAILED;
+	}
+	station->job.plan = &ret->plan;
+	station->job.flip = options->flip_byte;
+	if (station->job.flip &&
+		!station_plan_find_single(&ret->plan, &station->job.flipped)) {
+		tool_complain("bench: no object of this plan is read just once, for "
+			      "--flip-byte; take more --steps or another --seed");
+		return TOOL_FAILED;
+	}
+	ret->step_ns = calloc(ret->plan.steps, sizeof(*ret->step_ns));
+	station->pids = calloc(ret->plan.ranks, sizeof(*station->pids));
+	if (ret->step_ns != NULL && station->pids != NULL && station_share(station))
+		return TOOL_OK;
+	tool_complain("bench: no memory for %u steps of %u ranks", ret->plan.steps,
+		ret->plan.ranks);
+	return TOOL_FAILED;
+}
+
+int station_run(const struct bench_options *options, const char *socket,
+	struct station_result *ret)
+{
+	struct station station = {.options = options,
+		.job = {.socket = socket,
+			.timeout_ms = tool_timeout_ms(options->common.timeout_ns)}};
+	int result;
+
+	memset(ret, 0, sizeof(*ret));
+	result = station_use(options, socket, &ret->in_use_base, &ret->plan.pool);
+	if (result == TOOL_OK)
+		result = station_prepare(&station, ret);
+	if (result == TOOL_OK)
+		station_work(&station, ret);
+	if (station.shared != NULL)
+		(void)munmap(station.shared, station.shared_size);
+	free(station.pids);
+	if (result != TOOL_OK)
+		station_result_fini(ret);
+	return result;
+}

@@ -1,0 +1,42 @@
+/*
+ * own_node.h - a daemon for the length of one command: started, waited for, ended, and
+ * nothing of it left behind.
+ *
+ *	if (own_node_start(&node, pool_bytes) == TOOL_OK) { ... }
+ *	own_node_stop(&node);
+ *
+ * Its files lie in a new directory under $TMPDIR, else /dev/shm, else /tmp. Should this
+ * process be killed, the kernel ends the daemon; the directory stays, and so does the pool
+ * in it if clients were attached at that moment.
+ *
+ * Errors    TOOL_FAILED, and a line on stderr says why, with what the daemon said.
+ * Thread    one; the process's main thread, whose end the daemon follows.
+ */
+#ifndef TOOLS_OWN_NODE_H
+#define TOOLS_OWN_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define OWN_NODE_PATH_MAX 96 /* a socket's path has 108 bytes at most */
+
+struct own_node {
+	pid_t pid;   /* 0: not running */
+	bool failed; /* it did not start, which was said */
+	char directory[OWN_NODE_PATH_MAX - 16];
+	char socket[OWN_NODE_PATH_MAX];
+	char shm[OWN_NODE_PATH_MAX];
+	char log[OWN_NODE_PATH_MAX]; /* what the daemon says */
+};
+
+/* `socket` of the caller's options and the environment name no node. */
+bool own_node_is_wanted(const char *socket);
+
+int own_node_start(struct own_node *node, uint64_t pool_bytes);
+
+/* Fine on one that was not started, or only half. TOOL_FAILED: the daemon did not end
+ * well. */
+int own_node_stop(struct own_node *node);
+
+#endif

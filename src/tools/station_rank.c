@@ -1,0 +1,360 @@
+/*
+ * station_rank.c - what one rank does, step by step.
+ *
+ * All ranks walk the objects of a step in the same order, each putting its own and
+ * reading what is its to read. A rank waits only for objects that stand before, so
+ * somebody can always go on.
+ */
+#include "tools/station_rank.h"
+
+#include "tools/pattern.h"
+#include "tools/tool.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INLINE_SIZE (64u << 10) /* up to here a put is one call; else two steps */
+#define RING_STEPS  (STATION_LIFE_MAX + 1) /* of which objects may live, weights apart */
+
+struct ring_entry {
+	struct station_object *objects;
+	bool *stored; /* by this rank, and not removed since */
+	uint32_t count;
+};
+
+struct rank {
+	const struct station_job *job;
+	const struct station_plan *plan;
+	struct station_tally *tally;
+	struct cenote *store;
+	uint32_t number;
+	struct ring_entry ring[RING_STEPS];
+	struct station_object weights; /* the last that this rank put */
+	bool weights_stored;
+	char *buffer; /* of INLINE_SIZE bytes */
+};
+
+/* The first one is kept for the report; a failed put rather than the gets that then wait
+ * for its object in vain. */
+static void rank_failed(struct rank *rank, const char *verb, const char *key, int error)
+{
+	struct station_shared *shared = rank->job->shared;
+	struct station_tally *tally = rank->tally;
+	bool is_put = strcmp(verb, "put") == 0;
+
+	if (tally->first_error[0] == '\0' || (is_put && tally->failed_puts == 1))
+		(void)snprintf(tally->first_error, STATION_ERROR_MAX,
+			"rank %u: %s \"%s\": %s: %.200s", rank->number, verb, key,
+			cenote_error_name(error), cenote_error_detail());
+	/* Without a daemon every call would take its whole time to fail. */
+	if (atomic_fetch_add(&shared->failures, 1) + 1 >= STATION_FAILURES_MAX ||
+		error == CENOTE_ERR_UNAVAILABLE)
+		station_barrier_stop(&shared->barrier);
+}
+
+static void rank_took(struct rank *rank, unsigned work, uint64_t start_ns)
+{
+	hist_add(&rank->tally->latency[work], tool_now_ns() - start_ns);
+}
+
+/* ---- put ----------------------------------------------------------------- */
+
+static bool rank_is_flipped(const struct rank *rank, const struct station_object *object)
+{
+	const struct station_object *flipped = &rank->job->flipped;
+
+	return rank->job->flip && object->step == flipped->step &&
+	       object->owner == flipped->owner && object->sequence == flipped->sequence;
+}
+
+static void rank_write(
+	struct rank *rank, const struct station_object *object, void *to, uint64_t seed)
+{
+	pattern_write(to, object->size, seed);
+	if (rank_is_flipped(rank, object))
+		((unsigned char *)to)[object->size / 2] ^= 0x10;
+}
+
+static int rank_put_bytes(struct rank *rank, const struct station_object *object,
+	struct cenote_key key, uint64_t seed)
+{
+	struct cenote_put_options options = {
+		.softpin = true, .timeout_ms = rank->job->timeout_ms};
+	struct cenote_writer writer;
+	int result;
+
+	if (object->size <= INLINE_SIZE) {
+		rank_write(rank, object, rank->buffer, seed);
+		return cenote_put(rank->store, key, rank->buffer, object->size, &options);
+	}
+	result = cenote_create(rank->store, key, object->size, &options, &writer);
+	if (result != 0)
+		return result;
+	rank_write(rank, object, writer.data, seed);
+	return cenote_seal(rank->store, &writer);
+}
+
+static bool rank_put(struct rank *rank, const struct station_object *object)
+{
+	char key[STATION_KEY_MAX];
+	size_t size = station_object_key(rank->plan, object, key);
+	uint64_t seed = station_object_seed(rank->plan, object, key, size);
+	uint64_t start_ns = tool_now_ns();
+	int result = rank_put_bytes(rank, object, (struct cenote_key){key, size}, seed);
+
+	if (result != 0) {
+		rank->tally->failed_puts++;
+		rank_failed(rank, "put", key, result);
+		return false;
+	}
+	rank_took(rank, STATION_PUT + object->kind, start_ns);
+	rank->tally->puts++;
+	rank->tally->put_bytes += object->size;
+	return true;
+}
+
+/* ---- read ---------------------------------------------------------------- */
+
+static uint64_t rank_wrong_bytes(const struct station_object *object,
+	const struct cenote_view *view, uint64_t seed)
+{
+	if (view->size != object->size)
+		return MAX(view->size, object->size);
+	return pattern_wrong(view->data, view->size, seed);
+}
+
+/* A view of the object; waits for its put where it must. */
+static int rank_get_view(struct rank *rank, const struct station_object *object,
+	struct cenote_key key, struct cenote_view *ret_view)
+{
+	struct cenote_get_options options = {.timeout_ms = rank->job->timeout_ms};
+	uint64_t start_ns = tool_now_ns();
+	int result = cenote_get(rank->store, key, &options, ret_view);
+	unsigned work = STATION_GET + object->kind;
+
+	if (result == CENOTE_ERR_NOT_FOUND) {
+		work = STATION_WAIT;
+		options.wait = true;
+		result = cenote_get(rank->store, key, &options, ret_view);
+	}
+	if (result == 0)
+		rank_took(rank, work, start_ns);
+	return result;
+}
+
+static void rank_get(struct rank *rank, const struct station_object *object)
+{
+	char key[STATION_KEY_MAX];
+	size_t size = station_object_key(rank->plan, object, key);
+	uint64_t seed = station_object_seed(rank->plan, object, key, size), wrong;
+	struct cenote_view view;
+	int result = rank_get_view(rank, object, (struct cenote_key){key, size}, &view);
+
+	if (result != 0) {
+		rank->tally->failed_gets++;
+		rank_failed(rank, "get", key, result);
+		return;
+	}
+	wrong = rank_wrong_bytes(object, &view, seed);
+	if (wrong != 0 && rank->tally->first_error[0] == '\0')
+		(void)snprintf(rank->tally->first_error, STATION_ERROR_MAX,
+			"rank %u: get \"%s\": %" PRIu64 " of %" PRIu64 " bytes are wrong",
+			rank->number, key, wrong, object->size);
+	rank->tally->wrong_bytes += wrong;
+	rank->tally->gets++;
+	rank->tally->get_bytes += view.size;
+	result = cenote_release(rank->store, &view);
+	if (result != 0) {
+		rank->tally->failed_gets++;
+		rank_failed(rank, "release", key, result);
+	}
+}
+
+/* `later`: steps since the put. */
+static void rank_read(
+	struct rank *rank, const struct station_object *object, unsigned later)
+{
+	for (unsigned i = 0; i < object->reader_count; i++) {
+		const struct station_reader *reader = &object->readers[i];
+
+		if (reader->rank != rank->number)
+			continue;
+		for (unsigned at = 0; at < reader->reads[later]; at++)
+			rank_get(rank, object);
+	}
+}
+
+/* ---- remove -------------------------------------------------------------- */
+
+/* Whether it is worth going on. */
+static bool rank_remove(struct rank *rank, const struct station_object *object)
+{
+	char key[STATION_KEY_MAX];
+	size_t size = station_object_key(rank->plan, object, key);
+	uint64_t start_ns = tool_now_ns();
+	int result = cenote_remove(rank->store, (struct cenote_key){key, size});
+
+	if (result == 0) {
+		rank_took(rank, STATION_REMOVE, start_ns);
+		rank->tally->removes++;
+		return true;
+	}
+	if (result == CENOTE_ERR_NOT_FOUND)
+		rank->tally->lost_objects++;
+	else
+		rank->tally->failed_removes++;
+	rank_failed(rank, "remove", key, result);
+	return !station_barrier_is_stopped(&rank->job->shared->barrier);
+}
+
+/* What this rank stored and what ends at `step`, or all of it. */
+static void rank_remove_ended(struct rank *rank, uint32_t step, bool all)
+{
+	for (unsigned i = 0; i < RING_STEPS; i++) {
+		struct ring_entry *entry = &rank->ring[i];
+
+		for (uint32_t at = 0; at < entry->count; at++) {
+			const struct station_object *object = &entry->objects[at];
+
+			if (!entry->stored[at] ||
+				(!all && object->step + object->life > step))
+				continue;
+			entry->stored[at] = false;
+			if (!rank_remove(rank, object))
+				return;
+		}
+	}
+	if (rank->weights_stored &&
+		(all || rank->weights.step + rank->weights.life <= step)) {
+		rank->weights_stored = false;
+		(void)rank_remove(rank, &rank->weights);
+	}
+}
+
+/* ---- steps --------------------------------------------------------------- */
+
+static void rank_put_own(
+	struct rank *rank, const struct station_object *object, bool *stored)
+{
+	bool done = rank_put(rank, object);
+
+	if (object->kind == STATION_WEIGHTS) {
+		rank->weights = *object;
+		rank->weights_stored = done;
+	} else {
+		*stored = done;
+	}
+}
+
+/* False: broken off. */
+static bool rank_step(struct rank *rank, uint32_t step)
+{
+	struct station_barrier *barrier = &rank->job->shared->barrier;
+	struct ring_entry *entry = &rank->ring[step % RING_STEPS];
+	const struct ring_entry *before =
+		&rank->ring[(step + RING_STEPS - 1) % RING_STEPS];
+
+	rank_remove_ended(rank, step, false);
+	if (!station_barrier_wait(barrier))
+		return false;
+	entry->count = station_plan_step(rank->plan, step, entry->objects);
+	memset(entry->stored, 0, entry->count * sizeof(*entry->stored));
+	for (uint32_t i = 0; i < before->count; i++) {
+		rank_read(rank, &before->objects[i], 1);
+		if (station_barrier_is_stopped(barrier))
+			return false;
+	}
+	for (uint32_t i = 0; i < entry->count; i++) {
+		if (entry->objects[i].owner == rank->number)
+			rank_put_own(rank, &entry->objects[i], &entry->stored[i]);
+		rank_read(rank, &entry->objects[i], 0);
+		if (station_barrier_is_stopped(barrier))
+			return false;
+	}
+	return station_barrier_wait(barrier);
+}
+
+static void rank_clock_step(struct rank *rank, uint32_t step)
+{
+	struct station_shared *shared = rank->job->shared;
+
+	if (rank->number != 0)
+		return;
+	shared->end_ns = tool_now_ns();
+	if (step < rank->plan->steps)
+		shared->step_end_ns[step] = shared->end_ns;
+	atomic_store(&shared->steps_done, step + 1);
+}
+
+/* Those behind the plan's last only remove. */
+static void rank_steps(struct rank *rank)
+{
+	struct station_shared *shared = rank->job->shared;
+
+	if (!station_barrier_wait(&shared->barrier))
+		return;
+	if (rank->number == 0)
+		shared->start_ns = tool_now_ns();
+	for (uint32_t step = 0; step < rank->plan->steps + STATION_LIFE_MAX; step++) {
+		if (!rank_step(rank, step))
+			return;
+		rank_clock_step(rank, step);
+	}
+}
+
+static bool rank_init(struct rank *rank, const struct station_job *job, uint32_t number)
+{
+	uint32_t width = station_plan_width(job->plan);
+	bool whole;
+
+	*rank = (struct rank){.job = job,
+		.plan = job->plan,
+		.tally = &job->shared->tallies[number],
+		.number = number};
+	rank->buffer = malloc(INLINE_SIZE);
+	whole = rank->buffer != NULL;
+	for (unsigned i = 0; i < RING_STEPS; i++) {
+		rank->ring[i].objects = calloc(width, sizeof(*rank->ring[i].objects));
+		rank->ring[i].stored = calloc(width, sizeof(*rank->ring[i].stored));
+		whole = whole && rank->ring[i].objects != NULL &&
+			rank->ring[i].stored != NULL;
+	}
+	return whole;
+}
+
+static void rank_fini(struct rank *rank)
+{
+	cenote_close(rank->store);
+	for (unsigned i = 0; i < RING_STEPS; i++) {
+		free(rank->ring[i].objects);
+		free(rank->ring[i].stored);
+	}
+	free(rank->buffer);
+}
+
+int station_rank_run(const struct station_job *job, uint32_t number)
+{
+	struct cenote_connect_options options = {
+		.socket_path = job->socket, .timeout_ms = job->timeout_ms};
+	struct rank rank;
+	int result;
+
+	if (!rank_init(&rank, job, number)) {
+		rank_failed(&rank, "start", "", CENOTE_ERR_NO_MEMORY);
+		rank_fini(&rank);
+		return 1;
+	}
+	result = cenote_connect(&rank.store, &options);
+	if (result != 0) {
+		rank.store = NULL;
+		rank_failed(&rank, "connect", "", result);
+	} else {
+		rank_steps(&rank);
+		/* Nothing is left here unless the run was broken off. */
+		rank_remove_ended(&rank, 0, true);
+	}
+	rank_fini(&rank);
+	return result != 0;
+}
