@@ -1,0 +1,71 @@
+# The front door: each target is a line of `make help`. The work is done by meson (build),
+# tests/run.py (check) and the programs themselves.
+
+prefix ?= /usr/local
+DESTDIR ?=
+SECONDS ?= 60
+PYTHON  := /usr/bin/python3
+
+BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev
+CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-dev spin \
+	clang clang-format libclang-rt-14-dev
+
+.PHONY: help deps quickstart build check install model-full fuzz \
+	deps-check release debug tsan clang
+
+help:
+	@echo 'make quickstart   install what is missing, build, run a small station on a 1 GiB pool'
+	@echo 'make build        release build: build/cenote, build/cenoted, build/libcenote.so'
+	@echo 'make check        all checks; SUITE=unit and ONLY=NAME narrow them, LIST=1 lists them'
+	@echo 'make install      install the release build; prefix=$(prefix), DESTDIR='
+	@echo 'make deps         install the missing Debian packages of the build'
+	@echo 'make fuzz         fuzz the messages, SECONDS=$(SECONDS)'
+	@echo 'make model-full   the long searches of the hold model (hours)'
+
+deps:
+	@bash scripts/deps.sh $(BUILD_PACKAGES)
+
+deps-check:
+	@bash scripts/deps.sh $(CHECK_PACKAGES)
+
+# A build directory is configured once; `meson configure` changes it later.
+build/build.ninja:
+	meson setup build --buildtype=release --prefix=$(prefix)
+build-debug/build.ninja:
+	CC=gcc meson setup build-debug -Ddebug=true -Doptimization=1 -Dwerror=true \
+		-Db_sanitize=address,undefined -Dfaults=enabled -Dcheck_slow=true -Dtests=enabled
+build-tsan/build.ninja:
+	CC=gcc meson setup build-tsan -Ddebug=true -Doptimization=2 -Dwerror=true \
+		-Db_sanitize=thread -Dtests=enabled -Dman=false
+build-clang/build.ninja:
+	CC=clang meson setup build-clang --buildtype=debug -Dwerror=true -Dtests=enabled -Dman=false
+
+build: build/build.ninja
+	@ninja -C build products
+
+# What tests/run.py asks for: the build directories with their test programs.
+release: build/build.ninja
+	@meson configure build -Dwerror=true -Dtests=enabled
+	@ninja -C build
+debug tsan clang: %: build-%/build.ninja
+	@ninja -C build-$@ $(if $(filter tsan,$@),tests-tsan)
+
+quickstart: deps build
+	build/cenote bench station --pool 1G --steps 100 --progress
+
+check: deps-check
+	@$(PYTHON) tests/run.py $(if $(LIST),--list) $(if $(SUITE),--suite $(SUITE)) $(if $(ONLY),--only $(ONLY))
+
+install: build/build.ninja
+	@meson configure build -Dprefix=$(prefix)
+	@ninja -C build products
+	DESTDIR=$(DESTDIR) meson install -C build --no-rebuild --quiet
+
+model-full: deps-check
+	$(PYTHON) tests/model/check_model.py --full
+
+fuzz: deps-check
+	mkdir -p build-clang
+	clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Isrc -o build-clang/fuzz_wire \
+		tests/fuzz/fuzz_wire.c src/wire/msg.c src/base/err.c src/base/check.c
+	build-clang/fuzz_wire -max_total_time=$(SECONDS)

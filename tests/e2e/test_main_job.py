@@ -1,0 +1,85 @@
+#!/usr/bin/python3
+"""The main jobs as a user runs them: the station, its planted fault, the replay of a trace.
+
+Release build (CENOTE_BUILD). The traces lie in ../shared and are no part of the tree: where
+they are absent the replays are skipped, and say so.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CENOTE = ROOT / "build" / "cenote"
+TRACES = ROOT.parent / "shared" / "traces"
+
+
+class Skip(Exception):
+    pass
+
+
+def run(*args, status=0):
+    """The JSON that `cenote ARGS --json` prints."""
+    done = subprocess.run([CENOTE, *args, "--json"], capture_output=True, text=True, check=False)
+    if done.returncode != status:
+        raise AssertionError(f"status {done.returncode}, not {status}\n{done.stdout}{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def expect(result, **wanted):
+    for name, value in wanted.items():
+        assert result[name] == value, f"{name} is {result[name]}, not {value}"
+
+
+def station():
+    result = run("bench", "station", "--pool", "1G", "--steps", "40")
+    expect(result, failed_puts=0, failed_gets=0, lost_objects=0, wrong_bytes=0, steps=40)
+    assert result["bytes_in_use_end"] == result["bytes_in_use_base"], result
+    assert result["puts"] > 40 * 8 * 34, result
+
+
+def a_flipped_byte_is_seen():
+    result = run("bench", "station", "--pool", "256M", "--steps", "5", "--flip-byte", status=1)
+    expect(result, wrong_bytes=1, failed_puts=0)
+
+
+def replay(name, touches, blocks, ratio):
+    trace = TRACES / name
+    if not trace.exists():
+        raise Skip(f"{trace.name} is not there")
+    result = run("replay", str(trace), "--pool", "640M", "--block-bytes", "64K")
+    expect(result, touches=touches, distinct_blocks=blocks, wrong_bytes=0, failed_puts=0)
+    assert result["prefix_hit_ratio"] >= ratio, result
+
+
+def replay_of_conversation():
+    replay("conversation_trace.jsonl", 288500, 182790, 0.22)
+
+
+def replay_of_synthetic():
+    replay("synthetic_trace.jsonl", 121877, 43924, 0.43)
+
+
+def main():
+    passed = failed = skipped = 0
+    for case in (station, a_flipped_byte_is_seen, replay_of_conversation, replay_of_synthetic):
+        if len(sys.argv) > 1 and sys.argv[1] not in case.__name__:
+            continue
+        try:
+            case()
+            passed += 1
+            print(f"ok {case.__name__}", flush=True)
+        except Skip as why:
+            skipped += 1
+            print(f"skipped {case.__name__}: {why}", flush=True)
+        except AssertionError as why:
+            failed += 1
+            print(f"FAILED {case.__name__}: {why}\n  again: {os.path.relpath(__file__)} {case.__name__}",
+                  flush=True)
+    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    sys.exit(failed > 0)
+
+
+main()
