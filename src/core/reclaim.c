@@ -74,12 +74,14 @@ bool reclaim_refill(struct master *master, uint64_t now, uint32_t *budget)
 	uint64_t high = master->share->header->pool_size / 1000 *
 			master->config.high_permille;
 	uint64_t freed = master->stats.freed;
+	bool more = false;
 
 	if (!master->room.refilling)
 		return false;
 	while (free_bytes(master) < high) {
 		uint32_t slot = reclaim_victim(master, now, budget);
 
+		more = slot == SLOT_NONE && *budget == 0;
 		/* An object larger than the reserve goes only for a put that needs it. */
 		if (slot == SLOT_NONE || run_bytes(master, slot) > high)
 			break;
@@ -87,9 +89,7 @@ bool reclaim_refill(struct master *master, uint64_t now, uint32_t *budget)
 	}
 	master->stats.scans++;
 	master->stats.scans_that_freed += master->stats.freed != freed;
-	if (free_bytes(master) < high && *budget == 0)
-		return true;
 	/* Full enough, or nothing to take: the next put below `low` tries again. */
-	master->room.refilling = false;
-	return false;
+	master->room.refilling = more;
+	return more;
 }

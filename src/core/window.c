@@ -175,15 +175,18 @@ static struct range range_find(const struct master *master, const struct demand 
 	uint32_t last = first;
 
 	for (; last != EXTENT_NONE && limit > 0; last = extent_next(map, last), limit--) {
+		bool fits = true;
+
 		sweep_step(master, last, &sweep, true);
-		while (range_start(master, first, demand->align) + demand->run_bytes <=
-			block_end(master, last)) {
+		/* Each range ends with the first block that makes it large enough. */
+		while (fits &&
+			range_start(master, first, demand->align) + demand->run_bytes <=
+				block_end(master, last)) {
 			if (sweep.cost < best.cost &&
 				range_is_feasible(master, demand, first, last, &sweep))
 				best = (struct range){
 					first, last, sweep.cost, sweep.waits > 0};
-			if (first == last)
-				break;
+			fits = first != last;
 			sweep_step(master, first, &sweep, false);
 			first = extent_next(map, first);
 		}
