@@ -8,7 +8,8 @@ PYTHON  := /usr/bin/python3
 
 BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev
 CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-dev spin \
-	clang clang-format libclang-rt-14-dev
+	clang clang-format libclang-rt-14-dev \
+	python3-dev python3-numpy python3-pytest python3-mesonpy python3-pip
 
 .PHONY: help deps quickstart build check install model-full fuzz \
 	deps-check release debug tsan clang
@@ -33,10 +34,10 @@ build/build.ninja:
 	meson setup build --buildtype=release --prefix=$(prefix)
 build-debug/build.ninja:
 	CC=gcc meson setup build-debug -Ddebug=true -Doptimization=1 -Dwerror=true \
-		-Db_sanitize=address,undefined -Dfaults=enabled -Dcheck_slow=true -Dtests=enabled
+		-Db_sanitize=address,undefined -Dfaults=enabled -Dcheck_slow=true -Dtests=enabled -Dpython=enabled
 build-tsan/build.ninja:
 	CC=gcc meson setup build-tsan -Ddebug=true -Doptimization=2 -Dwerror=true \
-		-Db_sanitize=thread -Dtests=enabled -Dman=false
+		-Db_sanitize=thread -Dtests=enabled -Dman=false -Dpython=disabled
 build-clang/build.ninja:
 	CC=clang meson setup build-clang --buildtype=debug -Dwerror=true -Dtests=enabled -Dman=false
 
@@ -45,7 +46,7 @@ build: build/build.ninja
 
 # What tests/run.py asks for: the build directories with their test programs.
 release: build/build.ninja
-	@meson configure build -Dwerror=true -Dtests=enabled
+	@meson configure build -Dwerror=true -Dtests=enabled -Dpython=enabled
 	@ninja -C build
 debug tsan clang: %: build-%/build.ninja
 	@ninja -C build-$@ $(if $(filter tsan,$@),tests-tsan)

@@ -66,7 +66,7 @@ def case_sources_built():
     targets = json.loads((DEBUG / "meson-info/intro-targets.json").read_text())
     built = {pathlib.Path(f) for t in targets for s in t["target_sources"] for f in s["sources"]}
     tops = ("src/base", "src/share", "src/core", "src/wire", "src/fault", "src/io", "src/ipc",
-            "src/node", "src/client", "src/tools", "tests/unit", "tests/model", "tests/sim", "tests/e2e")
+            "src/node", "src/client", "src/tools", "src/python", "tests/unit", "tests/model", "tests/sim", "tests/e2e")
     forgotten = [str(p.relative_to(ROOT)) for p in c_files(*tops) if p.suffix == ".c" and p not in built]
     require(not forgotten, f"no target builds {', '.join(forgotten)}")
 

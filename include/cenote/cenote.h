@@ -130,6 +130,9 @@ int cenote_pool_region(struct cenote *store, const void **ret_base, size_t *ret_
 struct cenote_put_options {
 	bool softpin;       /* keep it until its owner removes it; else a cache object */
 	uint64_t ttl_ms;    /* 0 = none: removed so long after the end of the put */
+	uint16_t readers;   /* 0 = no limit: removed after so many ended reads (a release, or
+			       the end of a get_into, in any process); a read costs one
+			       message more, one that a death ended does not count */
 	int64_t timeout_ms; /* 0 = 10 s (cenote_create: 60 s): for room, and for another
 			       put of the same key to end */
 };
@@ -194,6 +197,7 @@ struct cenote_stat {
 	uint64_t generation;
 	int64_t expires_in_ms; /* -1: no time to live */
 	uint32_t holds;        /* of all clients, now */
+	uint16_t readers_left; /* ended reads until it is removed; 0 = not counted */
 	bool softpin;
 };
 

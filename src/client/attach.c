@@ -397,6 +397,8 @@ static struct cenote *store_new(void)
 	if (store == NULL)
 		return NULL;
 	pthread_mutex_init(&store->lock, NULL);
+	pthread_mutex_init(&store->reads_lock, NULL);
+	list_init(&store->reads);
 	list_init(&store->lanes);
 	list_init(&store->idle);
 	pthread_mutex_lock(&registry.lock);
@@ -429,6 +431,9 @@ void cenote_close(struct cenote *store)
 	pthread_mutex_lock(&registry.lock);
 	list_del(&store->registered);
 	pthread_mutex_unlock(&registry.lock);
+	if (!is_child && atomic_load(&store->read_count) > 0)
+		reads_send(store);
+	reads_free(store);
 	store_free_lanes(store, is_child);
 	while (store->attachments != NULL) {
 		struct attachment *attachment = store->attachments;

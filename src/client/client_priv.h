@@ -94,6 +94,10 @@ struct cenote {
 	struct orphan *orphans;
 	size_t orphans_size; /* allocated */
 	_Atomic size_t orphan_count;
+	struct list reads; /* reports that no daemon has heard yet, oldest first */
+	uint64_t read_sequence;
+	_Atomic size_t read_count;
+	pthread_mutex_t reads_lock; /* held by who sends them; before `lock` */
 };
 
 struct call {
@@ -207,6 +211,16 @@ void orphan_add(struct cenote *store, const struct orphan *orphan);
 /* Abort some over this call's lane. */
 void orphans_flush(struct call *call);
 
+/* ---- read.c -------------------------------------------------------------- */
+
+/* Note that a read of the slot ends, while its hold still stands. False: nobody counts. */
+bool read_note(struct attachment *attachment, uint32_t slot);
+/* Send what is noted over this call's lane. */
+void reads_flush(struct call *call);
+/* Send it now, if a daemon is there. */
+void reads_send(struct cenote *store);
+void reads_free(struct cenote *store);
+
 /* ---- copy.c -------------------------------------------------------------- */
 
 /* memcpy(), past the cache where `size` is large. */
@@ -257,6 +271,7 @@ struct put {
 	size_t count;
 	uint64_t size; /* of all parts */
 	uint32_t flags;
+	uint16_t readers;
 	uint64_t ttl_ns;
 	uint64_t op;
 };

@@ -1,15 +1,17 @@
 /*
  * copy.c - large copies that do not push everything else out of the cache.
  *
- * A streaming store writes memory without reading the line before, which for objects
- * beyond the cache saves a third of the traffic. The fence at the end orders them before
- * the message that shows the object.
+ * A streaming store writes memory without reading the line before, which saves a third of
+ * the traffic. From COPY_STREAM_MIN on, about half of a core's own cache, it is faster even
+ * for who reads the copy at once: memcpy() would have to fetch the lines that the reader
+ * then finds. The fence at the end orders the stores before the message that shows the
+ * object. Loads are left to the machine's prefetcher: asking for lines ahead was slower.
  */
 #include "client/client_priv.h"
 
 #include <string.h>
 
-#define COPY_STREAM_MIN (1u << 20)
+#define COPY_STREAM_MIN (256u << 10)
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -38,8 +40,6 @@ __attribute__((target("avx"))) static void copy_stream_avx(
 		__m256i c = _mm256_loadu_si256((const void *)(from + at + 64));
 		__m256i d = _mm256_loadu_si256((const void *)(from + at + 96));
 
-		_mm_prefetch((const char *)from + at + 1024, _MM_HINT_NTA);
-		_mm_prefetch((const char *)from + at + 1088, _MM_HINT_NTA);
 		_mm256_stream_si256((void *)(to + at), a);
 		_mm256_stream_si256((void *)(to + at + 32), b);
 		_mm256_stream_si256((void *)(to + at + 64), c);

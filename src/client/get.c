@@ -103,6 +103,7 @@ int held_copy(const struct held *held, void *buffer, uint64_t size, uint64_t *re
 {
 	struct cenote_view view = {.data = NULL};
 	int err = held_view(held, &view);
+	bool counted;
 
 	if (err != 0)
 		return err;
@@ -112,7 +113,10 @@ int held_copy(const struct held *held, void *buffer, uint64_t size, uint64_t *re
 			view.size, size);
 	else
 		copy_bytes(buffer, view.data, view.size);
+	counted = err == 0 && read_note(held->attachment, held->slot);
 	held_give(held);
+	if (counted)
+		reads_send(held->attachment->store);
 	if (err == 0)
 		*ret_size = view.size;
 	return err;
@@ -259,6 +263,7 @@ int cenote_release(struct cenote *store, struct cenote_view *view)
 {
 	int err = 0;
 	struct attachment *attachment = store_attachment(store, &err);
+	bool counted;
 
 	if (attachment == NULL)
 		return err;
@@ -271,9 +276,13 @@ int cenote_release(struct cenote *store, struct cenote_view *view)
 	if (err != 0)
 		return err;
 	/* A copy of a view that was released must not end the hold of what came after. */
-	if (attachment->share.slots[view->slot].generation != view->generation ||
-		!attachment_give(attachment, view->slot, &err))
+	if (attachment->share.slots[view->slot].generation != view->generation)
 		return client_fail(ERR_BAD_ARGUMENT, "the view was released already");
+	counted = read_note(attachment, view->slot);
+	if (!attachment_give(attachment, view->slot, &err))
+		return client_fail(ERR_BAD_ARGUMENT, "the view was released already");
+	if (counted)
+		reads_send(store);
 	*view = (struct cenote_view){.data = NULL};
 	return err;
 }

@@ -157,6 +157,9 @@ int call_begin(struct call *call, struct cenote *store, uint64_t deadline)
 	if (err == 0 &&
 		atomic_load_explicit(&store->orphan_count, memory_order_relaxed) > 0)
 		orphans_flush(call);
+	if (err == 0 &&
+		atomic_load_explicit(&store->read_count, memory_order_relaxed) > 0)
+		reads_flush(call);
 	return err;
 }
 

@@ -43,6 +43,7 @@ int stat_decode(const void *reply, size_t size, struct cenote_stat *ret_stat)
 					 : (int64_t)(msg.expires_in_ns / 1000000),
 		.holds = msg.holds,
 		.softpin = (msg.flags & PUT_SOFTPIN) != 0,
+		.readers_left = msg.readers_left,
 	};
 	return 0;
 }

@@ -23,6 +23,7 @@ static int put_options_read(struct put *put, const struct cenote_put_options *op
 	if (options == NULL)
 		return 0;
 	put->flags = options->softpin ? PUT_SOFTPIN : 0;
+	put->readers = options->readers;
 	if (__builtin_mul_overflow(options->ttl_ms, 1000000u, &put->ttl_ns))
 		return client_fail(ERR_BAD_ARGUMENT,
 			"time to live of %" PRIu64 " ms: it takes up to %" PRIu64,
@@ -106,6 +107,7 @@ size_t put_small_encode(const struct put *put, struct lane *lane, void *buffer,
 	struct msg_put msg = {
 		.key = {.data = put->key.data, .size = put->key.size},
 		.flags = put->flags,
+		.readers = put->readers,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
 		.timeout_ns = timeout_ns,
@@ -129,6 +131,7 @@ size_t put_start_encode(
 		.key = {.data = put->key.data, .size = put->key.size},
 		.size = put->size,
 		.flags = put->flags,
+		.readers = put->readers,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
 		.timeout_ns = timeout_ns,

@@ -165,7 +165,8 @@ static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
 	there->expires = 0;
 	there->lease_end = put->ttl_ns;
 	there->writer = put->writer;
-	there->readers_left = 0;
+	there->counted = put->readers > 0;
+	there->readers_left = put->readers;
 	there->namespace_id = 0;
 	there->flags = (put->softpin ? SLOT_SOFTPIN : 0u) |
 		       (put->ttl_ns != 0 ? SLOT_EXPIRES : 0u);

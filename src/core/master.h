@@ -42,6 +42,7 @@ struct master_stats {
 	uint64_t freed;                   /* of those */
 	uint64_t parked_hold, parked_pin, parked_both;
 	uint64_t woken, told, sweeps;
+	uint64_t reads_counted;
 	uint64_t ghost_hits;
 	uint64_t relocated, relocated_bytes;
 	uint64_t windows, windows_given_up;
@@ -83,6 +84,7 @@ enum drop_reason {
 	DROP_BAD_KEY,     /* key or hash do not hold */
 	DROP_WRITER_GONE, /* unfinished, and its writer's process has ended */
 	DROP_UNFINISHED,  /* a relocation's copy */
+	DROP_READ_OUT,    /* the last of its counted reads has ended */
 	DROP_OLDER,       /* a newer or an equal generation of the key is there */
 	DROP_REASONS
 };
@@ -125,6 +127,7 @@ struct put_request {
 	uint64_t ttl_ns;   /* 0 = none */
 	uint32_t writer;   /* client_ref() */
 	uint64_t op;       /* the client's number of this put */
+	uint16_t readers;  /* removed after so many ended reads; 0 = not counted */
 	uint64_t deadline; /* UINT64_MAX = none */
 };
 
@@ -171,6 +174,12 @@ bool master_is_life(const struct master *master, uint32_t slot, uint64_t life);
 
 /* 0: ended, or its put is doomed. ERR_NOT_FOUND: nothing under the key. */
 int master_remove(struct master *master, const struct index_key *key, uint64_t now);
+
+/* Report number `sequence` of client `cid`: one of its reads of this generation ended. 0:
+ * counted, now or before; the last of `readers` removes the object. ERR_NOT_FOUND: there
+ * is no such object that counts, any more. */
+int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
+	const struct index_key *key, uint64_t generation, uint64_t now);
 
 /* Remove this very object, for the client that holds it. 0: it is the caller's (also on a
  * repeat of the same `op`). ERR_NOT_FOUND: somebody else ended it. */

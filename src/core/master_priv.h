@@ -104,6 +104,15 @@ void object_unpark(struct master *master, uint32_t slot, bool active);
 /* Set the slot's one timer to the next time that matters to it. */
 void object_arm(struct master *master, uint32_t slot, uint64_t now);
 
+/* ---- read.c ---- */
+/* Before READY slots are judged: what reports were counted last. */
+void reads_recover(struct master *master);
+
+/* ---- read.c -------------------------------------------------------------- */
+
+/* Before READY slots are judged: what reports were counted last. */
+void reads_recover(struct master *master);
+
 /* ---- reclaim.c ----------------------------------------------------------- */
 /* The coldest cache object that nothing blocks, still on its list; SLOT_NONE: none, or
  * the budget is spent. */

@@ -30,6 +30,8 @@ const char *drop_reason_text(enum drop_reason reason)
 		return "writer gone";
 	case DROP_UNFINISHED:
 		return "unfinished relocation";
+	case DROP_READ_OUT:
+		return "read out";
 	case DROP_OLDER:
 		return "other generation kept";
 	case DROP_REASONS:
@@ -182,6 +184,11 @@ static void join_ready(
 		object_condemn(master, slot, now);
 		return;
 	}
+	if (slot_at(master, slot)->counted && slot_at(master, slot)->readers_left == 0) {
+		ret->dropped[DROP_READ_OUT]++;
+		object_condemn(master, slot, now);
+		return;
+	}
 	if (!object->indexed)
 		object->indexed = index_add(master->share, slot);
 	ret->adopted++;
@@ -223,6 +230,7 @@ void master_recover(struct master *master, uint64_t now, uint64_t put_timeout_ns
 	struct recovery *ret)
 {
 	memset(ret, 0, sizeof(*ret));
+	reads_recover(master);
 	read_slots(master, ret);
 	place_slots(master, ret);
 	index_repair(master->share);

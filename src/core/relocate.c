@@ -29,6 +29,7 @@ static void copy_open(struct master *master, uint32_t from, uint32_t to, uint32_
 	copy->lease_end = 0;
 	copy->writer = old->writer;
 	copy->op = old->op;
+	copy->counted = old->counted;
 	copy->readers_left = old->readers_left;
 	copy->namespace_id = old->namespace_id;
 	copy->flags = old->flags | SLOT_COPY;
@@ -101,6 +102,8 @@ void master_move_done(struct master *master, bool copied, uint64_t now)
 	object_list_ready(master, to, object_at(master, from)->active);
 	map_del(master, from);
 	map_add(master, to);
+	/* Reads may have ended since the copy was opened. */
+	slot_at(master, to)->readers_left = slot_at(master, from)->readers_left;
 	/* A restart takes a READY copy for an object, and a WRITING one for half of one:
 	 * the mark must outlive the state. */
 	slot_ready(slot_at(master, to));

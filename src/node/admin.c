@@ -67,6 +67,7 @@ void stat_run(struct node *node, struct op *op)
 	msg.generation = there->generation;
 	msg.expires_in_ns = expires_in(there, node_now(node));
 	msg.flags = flags_for_clients(there);
+	msg.readers_left = there->readers_left;
 	msg.holds = hold_count(&node->master.watch, slot, CLIENT_LIMIT);
 	msg.life = slot_life_of(
 		atomic_load_explicit(&there->state, memory_order_relaxed));

@@ -203,6 +203,7 @@ static void entry_fill(struct node *node, uint32_t cid, const struct env_process
 	entry->pid = process->pid;
 	entry->start_time = process->start_time;
 	entry->read_only = read_only;
+	entry->read_sequence = 0;
 	do {
 		node->env.random.fill(
 			node->env.random.ctx, entry->token, sizeof(entry->token));

@@ -50,6 +50,7 @@ int put_start_decode(struct op *op)
 		return err;
 	put_decoded(op, msg.key, msg.size, msg.flags);
 	op->ttl_ns = msg.ttl_ns;
+	op->readers = msg.readers;
 	op->number = msg.op;
 	op->deadline = msg.timeout_ns; /* a duration until put_begin() */
 	return 0;
@@ -65,6 +66,7 @@ int put_decode(struct op *op)
 	put_decoded(op, msg.key, msg.value.size, msg.flags);
 	op->value = msg.value;
 	op->ttl_ns = msg.ttl_ns;
+	op->readers = msg.readers;
 	op->number = msg.op;
 	op->deadline = msg.timeout_ns;
 	return 0;
@@ -91,6 +93,7 @@ static enum put_verdict put_try(
 		.size = op->size,
 		.softpin = op->flags & PUT_SOFTPIN,
 		.ttl_ns = op->ttl_ns,
+		.readers = op->readers,
 		.writer = op_client_ref(node, op),
 		.op = op->number,
 		.deadline = put_deadline(node, op, now),

@@ -1,9 +1,10 @@
 /*
- * flow_remove.c - end an object: REMOVE by key, TAKE of the one that the caller holds.
+ * flow_remove.c - end an object: REMOVE by key, TAKE of the one that the caller holds, READ
+ * when the last of its counted reads has ended.
  *
  *   START -> (core condemns) -> ENDED -> answer
  *
- * Both answer at once, whoever reads: the bytes go with the last hold.
+ * All answer at once, whoever reads: the bytes go with the last hold.
  */
 #include "node/node_priv.h"
 
@@ -85,4 +86,38 @@ void take_run(struct node *node, struct op *op)
 	}
 	if (op_gate(node, op, FAULT_NODE_AFTER_TAKE_CONDEMN))
 		op_done(node, op, op->generation);
+}
+
+int read_decode(struct op *op)
+{
+	struct msg_read msg;
+	int err = msg_read_decode(op->message, op->message_size, &msg);
+
+	if (err != 0)
+		return err;
+	op->key.data = msg.key.data;
+	op->key.size = (uint32_t)msg.key.size;
+	op->generation = msg.generation;
+	op->number = msg.sequence;
+	return 0;
+}
+
+void read_run(struct node *node, struct op *op)
+{
+	char key[NODE_KEY_TEXT];
+
+	if (op->state == REMOVES_START) {
+		if (!op_gate(node, op, FAULT_NODE_BEFORE_READ_COUNT))
+			return;
+		if (master_read_ended(&node->master, op->lane->client->cid, op->number,
+			    &op->key, op->generation, node_now(node)) != 0) {
+			op_error(node, op, ERR_NOT_FOUND,
+				"no object that counts its reads under the key %s",
+				key_text(op->key.data, op->key.size, key));
+			return;
+		}
+		op->state = REMOVES_ENDED;
+	}
+	if (op_gate(node, op, FAULT_NODE_AFTER_READ_COUNT))
+		op_done(node, op, 0);
 }

@@ -42,6 +42,7 @@ static const struct counter master_counters[] = {
 	MASTER_COUNTER(woken),
 	MASTER_COUNTER(told),
 	MASTER_COUNTER(sweeps),
+	MASTER_COUNTER(reads_counted),
 	MASTER_COUNTER(ghost_hits),
 	MASTER_COUNTER(relocated),
 	MASTER_COUNTER(relocated_bytes),

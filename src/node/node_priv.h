@@ -109,7 +109,8 @@ struct op {
 	uint64_t size;
 	uint32_t flags;
 	uint64_t ttl_ns;
-	uint64_t number; /* the client's, of a put or take */
+	uint16_t readers;
+	uint64_t number; /* the client's, of a put, a take or a report */
 	uint32_t slot;   /* SLOT_NONE: none */
 	uint64_t life;
 	uint64_t generation;
@@ -311,6 +312,9 @@ int remove_decode(struct op *op);
 void remove_run(struct node *node, struct op *op);
 int take_decode(struct op *op);
 void take_run(struct node *node, struct op *op);
+
+int read_decode(struct op *op);
+void read_run(struct node *node, struct op *op);
 
 int stat_decode(struct op *op);
 void stat_run(struct node *node, struct op *op);

@@ -32,6 +32,7 @@ static const struct service services[] = {
 	{MSG_TYPE_TELL, SERVICE_ONE_WAY, NULL, one_way_run, NULL},
 	{MSG_TYPE_REMOVE, SERVICE_ITEM, remove_decode, remove_run, NULL},
 	{MSG_TYPE_TAKE, SERVICE_ITEM, take_decode, take_run, NULL},
+	{MSG_TYPE_READ, SERVICE_ITEM, read_decode, read_run, NULL},
 	{MSG_TYPE_STAT, SERVICE_ITEM, stat_decode, stat_run, NULL},
 	{MSG_TYPE_LIST, SERVICE_ITEM, NULL, list_run, NULL},
 	{MSG_TYPE_INFO, SERVICE_ITEM, NULL, info_run, NULL},

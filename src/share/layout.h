@@ -63,7 +63,13 @@ struct share_client {
 	uint8_t token[16];    /* known to this client only; proves who re-attaches */
 	uint32_t incarnation; /* names the counts file */
 	uint32_t read_only;
-	uint64_t spare[3];
+	/* Its last ended read that was counted (core/read.c): valid while the low bits of
+	 * read_sequence are read_valid. */
+	uint64_t read_sequence; /* reports up to here were counted */
+	uint64_t read_life;
+	uint32_t read_slot;
+	uint16_t read_left;
+	uint16_t read_valid;
 };
 _Static_assert(sizeof(struct share_client) == 64, "client entry");
 
@@ -96,20 +102,20 @@ struct slot {
 	uint64_t off;           /* of the bytes in the pool */
 	uint64_t size;
 	_Atomic uint8_t
-		want; /* the daemon asks to be told when a client's last hold ends */
-	uint8_t spare0;
+		want;    /* the daemon asks to be told when a client's last hold ends */
+	uint8_t counted; /* reads that end are reported, see readers_left */
 	uint16_t klen;
 	uint32_t spare1;
 	uint8_t key[KEY_INLINE]; /* if klen fits; else the key lies at off + size */
 
-	uint64_t hash;       /* of the key, seeded by the pool */
-	uint64_t generation; /* 0 until READY */
-	uint64_t checksum;   /* 0 = not computed yet */
-	uint64_t expires;    /* end of the time to live, set when the bytes are whole */
-	uint64_t lease_end;  /* the latest end granted to a remote reader; 0 = none.
+	uint64_t hash;         /* of the key, seeded by the pool */
+	uint64_t generation;   /* 0 until READY */
+	uint64_t checksum;     /* 0 = not computed yet */
+	uint64_t expires;      /* end of the time to live, set when the bytes are whole */
+	uint64_t lease_end;    /* the latest end granted to a remote reader; 0 = none.
 			      * Under WRITING it keeps the time to live. */
-	uint32_t writer;     /* client_ref() of who puts, or took */
-	uint16_t readers_left;
+	uint32_t writer;       /* client_ref() of who puts, or took */
+	uint16_t readers_left; /* ended reads until the object is removed, if counted */
 	uint16_t namespace_id;
 	uint32_t flags;
 	uint32_t spare2;

@@ -23,6 +23,7 @@ struct put_options {
 	bool softpin;
 	bool progress;
 	uint64_t ttl_ns;
+	uint64_t readers;
 };
 
 static const struct option_spec put_specs[] = {
@@ -36,6 +37,12 @@ static const struct option_spec put_specs[] = {
 		.help = "Remove it so long after the put.",
 		.min = 1000 * 1000,
 		.offset = offsetof(struct put_options, ttl_ns)},
+	{.name = "readers",
+		.type = OPTION_NUMBER,
+		.help = "Remove it after so many reads have ended.",
+		.min = 1,
+		.max = UINT16_MAX,
+		.offset = offsetof(struct put_options, readers)},
 	{.name = "progress",
 		.type = OPTION_FLAG,
 		.help = "Show progress even if stderr is no terminal.",
@@ -145,6 +152,7 @@ static int put_from(const struct put_options *options, const char *key,
 	struct cenote_put_options put = {
 		.softpin = options->softpin,
 		.ttl_ms = options->ttl_ns / (1000 * 1000),
+		.readers = (uint16_t)options->readers,
 		.timeout_ms = tool_timeout_ms(options->common.timeout_ns),
 	};
 	struct cenote *store;

@@ -45,6 +45,7 @@ static int stat_object_json(const char *key, const struct cenote_stat *stat)
 	json_bool(&json, "softpin", stat->softpin);
 	json_u64(&json, "holds", stat->holds);
 	json_i64(&json, "expires_in_ms", stat->expires_in_ms);
+	json_u64(&json, "readers_left", stat->readers_left);
 	json_object_end(&json);
 	return tool_print_json(&json);
 }
@@ -58,6 +59,8 @@ static int stat_object_print(const struct cenote_stat *stat)
 	(void)printf("kind        %s\n", stat->softpin ? "softpin" : "cache");
 	(void)printf("holds       %u\n", stat->holds);
 	(void)printf("generation  %016" PRIx64 "\n", stat->generation);
+	if (stat->readers_left > 0)
+		(void)printf("reads left  %u\n", stat->readers_left);
 	if (stat->expires_in_ms >= 0)
 		(void)printf("expires in  %" PRId64 " ms\n", stat->expires_in_ms);
 	return tool_flush();

@@ -54,6 +54,16 @@ static int take_and_release(struct cenote *store, const char *key)
 	return err;
 }
 
+/* An object that ends with its first read. */
+static void put_counted(struct cenote *store)
+{
+	const struct cenote_put_options options = {.softpin = true, .readers = 1};
+	static unsigned char data[SMALL];
+
+	e2e_fill(data, sizeof(data), 1);
+	E2E_OK(cenote_put(store, KEY("counted"), data, sizeof(data), &options));
+}
+
 static int many_small_puts(struct cenote *store)
 {
 	char key[32];
@@ -84,6 +94,8 @@ static int do_call(struct cenote *store, const char *call)
 		return get_and_release(store, "absent", false);
 	if (strcmp(call, "get later") == 0)
 		return get_and_release(store, "later", true);
+	if (strcmp(call, "last read") == 0)
+		return get_and_release(store, "counted", false);
 	if (strcmp(call, "take") == 0)
 		return take_and_release(store, "old");
 	if (strcmp(call, "remove") == 0)
@@ -162,6 +174,8 @@ static const struct cut node_cuts[] = {
 	{"NodeAfterCondemn", "remove"},
 	{"NodeBeforeTakeCondemn", "take"},
 	{"NodeAfterTakeCondemn", "take"},
+	{"NodeBeforeReadCount", "last read"},
+	{"NodeAfterReadCount", "last read"},
 	{"NodeBeforeRoomWait", "huge put"},
 	{"NodeAfterRoomGrant", "huge put"},
 	{"NodeBeforeMovePublish", "huge put"},
@@ -320,6 +334,8 @@ static void cut_node(struct e2e *t, struct e2e_node *node, const struct cut *cut
 	e2e_put_softpin(store, "old", LARGE, 1);
 	if (strcmp(cut->call, "huge put") == 0)
 		fragment(store);
+	if (strcmp(cut->call, "last read") == 0)
+		put_counted(store);
 	e2e_role_expect(worker, "attached");
 	E2E_OK(cenote_inject_fault_local_master(store, cut->point, "kill", 0, 0, 0));
 	e2e_role_tell(worker, "go");
@@ -332,6 +348,8 @@ static void cut_node(struct e2e *t, struct e2e_node *node, const struct cut *cut
 		expect_outcome(worker, cut->call);
 		e2e_role_end(worker);
 	}
+	if (strcmp(cut->call, "last read") == 0)
+		E2E_EQ(cenote_exists(store, KEY("counted")), 0);
 	if (strcmp(cut->call, "take") != 0 && strcmp(cut->call, "remove") != 0)
 		e2e_verify(store, "old", LARGE, 1);
 	else

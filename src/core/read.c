@@ -1,0 +1,83 @@
+/*
+ * read.c - objects that end after a number of ended reads (`readers`).
+ *
+ * A client reports each read that ended, in the order of its own sequence, and asks again
+ * when it heard no answer. So that a report counts once, also across a kill of the daemon,
+ * the last one is noted in the client's entry before the slot changes:
+ *
+ *   invalidate the note -> slot, life, new count -> sequence (now it counts) -> the slot
+ *
+ * A restart finds either an old sequence, and the report comes again, or the new one, and
+ * carries out what the note says.
+ */
+#include "core/master_priv.h"
+
+#include "base/err.h"
+
+static uint16_t valid_mark(uint64_t sequence)
+{
+	return (uint16_t)sequence;
+}
+
+static void note(struct share_client *client, uint64_t sequence, uint32_t slot,
+	uint64_t life, uint16_t left)
+{
+	client->read_valid = (uint16_t)~valid_mark(client->read_sequence);
+	atomic_thread_fence(memory_order_release);
+	client->read_slot = slot;
+	client->read_life = life;
+	client->read_left = left;
+	client->read_valid = valid_mark(sequence);
+	atomic_thread_fence(memory_order_release);
+	client->read_sequence = sequence;
+	atomic_thread_fence(memory_order_release);
+}
+
+int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
+	const struct index_key *key, uint64_t generation, uint64_t now)
+{
+	struct share_client *client = &master->share->clients[cid];
+	uint32_t slot = master_find(master, key);
+	struct slot *there;
+	uint16_t left;
+
+	if (sequence <= client->read_sequence)
+		return 0;
+	if (slot == SLOT_NONE || slot_at(master, slot)->generation != generation ||
+		!slot_at(master, slot)->counted) {
+		note(client, sequence, SLOT_NONE, 0, 0);
+		return ERR_NOT_FOUND;
+	}
+	there = slot_at(master, slot);
+	left = (uint16_t)(there->readers_left - 1);
+	note(client, sequence, slot, life_at(master, slot), left);
+	there->readers_left = left;
+	master->stats.reads_counted++;
+	if (left == 0) {
+		master->stats.removes++;
+		object_condemn(master, slot, now);
+	}
+	return 0;
+}
+
+/* Carry out what a client's note says, if the daemon was killed before it could. */
+static void redo(struct master *master, const struct share_client *client)
+{
+	struct slot *there;
+
+	if (client->read_sequence == 0 ||
+		client->read_valid != valid_mark(client->read_sequence) ||
+		client->read_slot >= nslots_of(master) ||
+		kind_at(master, client->read_slot) != SLOT_READY ||
+		life_at(master, client->read_slot) != client->read_life)
+		return;
+	there = slot_at(master, client->read_slot);
+	if (there->counted && there->readers_left == client->read_left + 1)
+		there->readers_left = client->read_left;
+}
+
+void reads_recover(struct master *master)
+{
+	for (uint32_t cid = 0; cid < CLIENT_LIMIT; cid++)
+		redo(master, &master->share->clients[cid]);
+}

@@ -1,0 +1,99 @@
+/*
+ * put.c - put, put_parts, create.
+ */
+#include "python/python_priv.h"
+
+FAST_METHOD(py_put_whole)
+{
+	static const struct params params = {"put", 2, 2, 6,
+		{PARAM_key, PARAM_data, PARAM_softpin, PARAM_ttl, PARAM_readers,
+			PARAM_timeout}};
+	struct state *state = store_state(self);
+	struct cenote_put_options options;
+	struct cenote_key key;
+	PyObject *in[6];
+	struct home *home;
+	Py_buffer data;
+	int code = -1;
+
+	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
+		py_convert_key(in[0], &key) < 0 ||
+		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0 ||
+		PyObject_GetBuffer(in[1], &data, PyBUF_SIMPLE) < 0)
+		return NULL;
+	home = py_store_enter(self);
+	if (home) {
+		WITHOUT_LOCK(code = cenote_put(home->store, key, data.buf,
+				     (uint64_t)data.len, &options));
+		code = py_store_leave(home, code, &key);
+	}
+	PyBuffer_Release(&data);
+	return code < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+/* One buffer of an iterable after the other. */
+static int gather_parts(struct gather *gather, PyObject *object)
+{
+	PyObject *parts = py_convert_sequence(object, "parts");
+	int result;
+
+	if (!parts)
+		return -1;
+	result = py_gather_add_value(gather, parts);
+	Py_DECREF(parts);
+	return result;
+}
+
+FAST_METHOD(py_put_parts)
+{
+	static const struct params params = {"put_parts", 2, 2, 6,
+		{PARAM_key, PARAM_parts, PARAM_softpin, PARAM_ttl, PARAM_readers,
+			PARAM_timeout}};
+	struct state *state = store_state(self);
+	struct cenote_put_options options;
+	struct gather gather = {0};
+	struct cenote_key key;
+	PyObject *in[6];
+	struct home *home;
+	int code = -1;
+
+	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
+		py_convert_key(in[0], &key) < 0 ||
+		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0)
+		return NULL;
+	home = gather_parts(&gather, in[1]) < 0 ? NULL : py_store_enter(self);
+	if (home) {
+		WITHOUT_LOCK(code = cenote_put_parts(home->store, key, gather.parts,
+				     gather.count, &options));
+		code = py_store_leave(home, code, &key);
+	}
+	py_gather_fini(&gather);
+	return code < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+FAST_METHOD(py_put_create)
+{
+	static const struct params params = {"create", 2, 2, 6,
+		{PARAM_key, PARAM_size, PARAM_softpin, PARAM_ttl, PARAM_readers,
+			PARAM_timeout}};
+	struct state *state = store_state(self);
+	struct cenote_put_options options;
+	struct cenote_writer writer;
+	struct cenote_key key;
+	PyObject *in[6], *result;
+	struct home *home;
+	uint64_t size;
+	int code;
+
+	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
+		py_convert_key(in[0], &key) < 0 || py_convert_size(in[1], &size) < 0 ||
+		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0)
+		return NULL;
+	home = py_store_enter(self);
+	if (!home)
+		return NULL;
+	WITHOUT_LOCK(code = cenote_create(home->store, key, size, &options, &writer));
+	result = code < 0 ? NULL : py_writer_new(home, &writer, key);
+	py_store_leave(home, code, &key);
+	return result;
+}
