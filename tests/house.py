@@ -55,7 +55,7 @@ def declared_functions():
 
 def case_format():
     """Every C file reads as .clang-format has it."""
-    done = subprocess.run(["clang-format", "--dry-run", *c_files("src", "include", "tests")], cwd=ROOT,
+    done = subprocess.run(["clang-format", "--dry-run", *c_files("src", "include", "tests", "bench")], cwd=ROOT,
                           stderr=subprocess.PIPE, text=True, check=True)
     files = sorted(set(re.findall(rf"^{ROOT}/(.+?):\d+:", done.stderr, re.M)))
     require(not files, f"clang-format -i {' '.join(files)}")
@@ -64,7 +64,7 @@ def case_format():
 def case_sources_built():
     """Every .c file of src/ and tests/ belongs to a target of the debug build."""
     targets = json.loads((DEBUG / "meson-info/intro-targets.json").read_text())
-    built = {pathlib.Path(f) for t in targets for s in t["target_sources"] for f in s["sources"]}
+    built = {pathlib.Path(os.path.normpath(f)) for t in targets for s in t["target_sources"] for f in s["sources"]}
     tops = ("src/base", "src/share", "src/core", "src/wire", "src/fault", "src/io", "src/ipc",
             "src/node", "src/client", "src/tools", "src/python", "tests/unit", "tests/model", "tests/sim", "tests/e2e")
     forgotten = [str(p.relative_to(ROOT)) for p in c_files(*tops) if p.suffix == ".c" and p not in built]

@@ -130,11 +130,12 @@ int cenote_pool_region(struct cenote *store, const void **ret_base, size_t *ret_
 struct cenote_put_options {
 	bool softpin;       /* keep it until its owner removes it; else a cache object */
 	uint64_t ttl_ms;    /* 0 = none: removed so long after the end of the put */
-	uint16_t readers;   /* 0 = no limit: removed after so many ended reads (a release, or
-			       the end of a get_into, in any process); a read costs one
-			       message more, one that a death ended does not count */
 	int64_t timeout_ms; /* 0 = 10 s (cenote_create: 60 s): for room, and for another
 			       put of the same key to end */
+	/* 0 = no limit: removed after so many ended reads (a release, or the end of a
+	 * get_into, in any process). A read then costs one message more; one that a death
+	 * ended does not count. */
+	uint16_t readers;
 };
 
 /* Store a copy of `size` bytes (0 is fine). EXISTS: the key has an object, nothing

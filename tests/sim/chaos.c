@@ -33,6 +33,20 @@ static void stop_one(struct sim *sim)
 	trace_event(&sim->trace, "process %u stops for %" PRIu64 " ns", proc->index, ns);
 }
 
+static void close_one(struct sim *sim)
+{
+	struct proc *proc = some_proc(sim);
+	struct thread *thread;
+
+	if (proc == NULL || proc->stopped_until_ns > sim->world.now_ns)
+		return;
+	thread = &proc->threads[sim_pick(sim, SIM_THREADS)];
+	if (thread->conn == NULL)
+		return;
+	sim_cover(sim, COVER_LANE_CLOSED);
+	thread_close(sim, thread);
+}
+
 static void kill_daemon(struct sim *sim)
 {
 	struct daemon *daemon = &sim->daemon;
@@ -108,6 +122,8 @@ void chaos_step(struct sim *sim)
 	}
 	if (due(sim, profile->stops))
 		stop_one(sim);
+	if (due(sim, profile->closes))
+		close_one(sim);
 	if (due(sim, profile->daemon_kills))
 		kill_daemon(sim);
 	if (due(sim, profile->faults))

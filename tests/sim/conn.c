@@ -3,7 +3,8 @@
  *
  * A connection keeps the order of what is sent in one direction, and nothing else: each
  * packet is late by as much as the seed says, and its end arrives behind what was sent
- * before it. The daemon's death loses what it had not read; what it had sent is lost or
+ * before it. What a client sent on a connection that it closed is read before what it
+ * sends on a later one: it lay in the socket before that was there. The daemon's death loses what it had not read; what it had sent is lost or
  * still arrives, as the seed says.
  */
 #include "sim/sim.h"
@@ -122,6 +123,29 @@ void conn_answer(struct sim *sim, struct conn *conn, const void *message, size_t
 		packet->grant = *grant;
 	}
 	packet_queue(sim, &conn->to_client, packet);
+}
+
+/* What was sent on a connection before this one of the process, which is closed. */
+static bool is_overtaking(const struct sim *sim, const struct conn *conn)
+{
+	for (unsigned i = 0; i < SIM_CONNS; i++) {
+		const struct conn *other = &sim->conns[i];
+
+		if (other->id != 0 && other->id < conn->id && other->thread == NULL &&
+			other->process.pid == conn->process.pid &&
+			other->process.start_time == conn->process.start_time &&
+			!list_is_empty(&other->to_node))
+			return true;
+	}
+	return false;
+}
+
+struct packet *conn_due_to_node(const struct sim *sim, const struct conn *conn)
+{
+	if (sim->daemon.node == NULL || list_is_empty(&conn->to_node) ||
+		is_overtaking(sim, conn))
+		return NULL;
+	return conn_due(sim, &conn->to_node);
 }
 
 struct packet *conn_due(const struct sim *sim, const struct list *queue)

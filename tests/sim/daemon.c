@@ -39,7 +39,7 @@ static void someone_steps(struct sim *sim)
 
 	if (!thread_can_step(sim, thread))
 		return;
-	sim->daemon.in_hook = true;
+	sim->daemon.in_hook = sim->daemon.hooked = true;
 	thread_step(sim, thread);
 	sim->daemon.in_hook = false;
 	sim->running = running;
@@ -327,7 +327,8 @@ static void cover_slots(struct sim *sim, const struct master *master)
 		sim_cover(sim, COVER_SLOTS_FULL);
 }
 
-/* Who looked at the slot left it off the lists only if something blocks it still. */
+/* Who looked at the slot left it off the lists only if something blocks it still; not after
+ * a client's step in between, whose message is on its way. */
 static void check_looked(struct sim *sim, uint32_t slot)
 {
 	const struct master *master = node_master(sim->daemon.node);
@@ -358,11 +359,14 @@ static void daemon_called(struct sim *sim, const struct daemon_call *call)
 
 	if (broken != NULL)
 		sim_fail(sim, "node_check: %s", broken);
-	if (event == DAEMON_START ||
-		(event == DAEMON_EXIT && !node->clients[call->cid].live))
+	if (!sim->daemon.hooked &&
+		(event == DAEMON_START ||
+			(event == DAEMON_EXIT && !node->clients[call->cid].live)))
 		check_all_looked(sim);
-	if (event == DAEMON_MESSAGE && master->stats.told > sim->daemon.stats.told &&
-		msg_tell_decode(call->message, call->size, &tell) == 0)
+	if (!sim->daemon.hooked && event == DAEMON_MESSAGE &&
+		master->stats.told > sim->daemon.stats.told &&
+		msg_tell_decode(call->message, call->size, &tell) == 0 &&
+		tell.slot < sim->daemon.nslots)
 		check_looked(sim, tell.slot);
 	sim_check_holes(&sim->world);
 	cover_stats(sim, node);
@@ -467,6 +471,7 @@ static bool daemon_call(struct sim *sim, const struct daemon_call *call)
 	int err;
 
 	daemon->starting = call->event == DAEMON_START;
+	daemon->hooked = false;
 	daemon->in_call = true;
 	if (setjmp(daemon->death) != 0) {
 		daemon->in_call = false;

@@ -46,7 +46,7 @@ static struct thread *thread_at(struct sim *sim, unsigned i)
 static bool thread_is_idle(const struct thread *thread)
 {
 	return thread->task.kind == TASK_NONE && thread->tell_count == 0 &&
-	       thread->proc->orphan_count == 0;
+	       thread->proc->orphan_count == 0 && thread->proc->read_count == 0;
 }
 
 /* It waits for a key, for ever. */
@@ -210,8 +210,14 @@ static void check_nothing_sleeps(struct sim *sim)
 	const struct node *node = sim->daemon.node;
 	const struct master *master = &node->master;
 
-	if (node->pins_used != 0 || master->pinned != 0)
-		sim_fail(sim, "a pin is left over");
+	for (uint32_t i = 0; i < node->config.max_lanes; i++) {
+		struct list *first = list_first(&node->lanes[i].pins);
+
+		if (node->lanes[i].id.value != 0 && first != NULL)
+			sim_fail(sim, "slot %" PRIu32 " stays pinned for lane %" PRIu64,
+				container_of(first, struct pin, entry)->slot,
+				node->lanes[i].id.value);
+	}
 	if (master->room.granted_count != 0 || !list_is_empty(&master->room.waiting))
 		sim_fail(sim, "a ticket is left over");
 	if (master->room.move.busy)

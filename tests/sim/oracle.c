@@ -153,6 +153,11 @@ bool oracle_was_present(const struct oracle *oracle, uint32_t key, uint64_t sinc
 	return there->object != NULL || there->present_at >= since;
 }
 
+bool oracle_may_have_missed(const struct oracle *oracle, uint32_t key, uint64_t since)
+{
+	return oracle->keys[key].remove_at >= since;
+}
+
 bool object_was_alive(const struct sim_object *object, uint64_t since)
 {
 	return object->ended == 0 || object->ended > since;
@@ -205,6 +210,19 @@ static const struct asked *take_asked(const struct sim *sim, uint32_t slot, uint
 	return NULL;
 }
 
+static bool is_read_reported(const struct sim *sim, const struct sim_object *object)
+{
+	for (unsigned i = 0; i < SIM_CONNS; i++) {
+		const struct conn *conn = &sim->conns[i];
+
+		if (conn->id != 0 && conn->asked_count == 1 &&
+			conn->asked[0].kind == ASKED_READ &&
+			conn->asked[0].object == object)
+			return true;
+	}
+	return false;
+}
+
 /* ---- begin --------------------------------------------------------------- */
 
 static void check_object(struct sim *sim, uint32_t at, const struct sim_object *object)
@@ -252,7 +270,9 @@ static void check_is_new(struct sim *sim, uint64_t generation)
 		if (object->generation == generation)
 			sim_fail(sim, "generation %" PRIx64 " is there a second time",
 				generation);
-		if (object->ended == 0 && object->generation > generation)
+		/* Of those that began in one look it is not known which was first. */
+		if (object->ended == 0 && object->began < sim->oracle.looks &&
+			object->generation > generation)
 			sim_fail(sim, "generation %" PRIx64 " is below one that is there",
 				generation);
 	}
@@ -328,6 +348,11 @@ static enum end_reason object_why(struct sim *sim, uint32_t at, struct sim_objec
 		sim_cover(sim, COVER_REMOVED);
 		return END_REMOVED;
 	}
+	if (object->put->readers > 0 && is_read_reported(sim, object) &&
+		object->reports >= object->put->readers) {
+		sim_cover(sim, COVER_READ_OUT);
+		return END_READ;
+	}
 	if (object->expires != 0 && object->put->ttl_ns != 0 &&
 		object->expires <= sim->world.now_ns) {
 		sim_cover(sim, COVER_EXPIRED);
@@ -388,9 +413,26 @@ static void slot_is_written(struct sim *sim, uint32_t at, bool is_new)
 		put->was_late = true;
 		trace_event(&sim->trace, "the put in slot %" PRIu32 " is late", at);
 	}
+	if (put->started_ns == 0)
+		put->started_ns = sim->world.now_ns;
 	if (is_new)
 		trace_event(&sim->trace, "key %" PRIu32 " is being put in slot %" PRIu32,
 			put->key, at);
+}
+
+/* Each report counted once: no less than were answered, no more than were sent. */
+static void check_reads(struct sim *sim, uint32_t at)
+{
+	const struct slot *slot = &sim->world.share.slots[at];
+	const struct sim_object *object = sim->oracle.slots[at].object;
+	unsigned counted = (unsigned)object->put->readers - slot->readers_left;
+
+	if (slot->counted != (object->put->readers > 0) ||
+		counted < object->reports_done || counted > object->reports)
+		sim_fail(sim,
+			"slot %" PRIu32
+			" counted %u reads, of %u reports %u were answered",
+			at, counted, object->reports, object->reports_done);
 }
 
 static uint32_t find_changed(struct sim *sim)
@@ -430,12 +472,26 @@ static void keys_settle(struct sim *sim)
 	oracle->appeared_count = 0;
 }
 
+static void note_removes(struct sim *sim)
+{
+	for (unsigned i = 0; i < SIM_CONNS; i++) {
+		const struct conn *conn = &sim->conns[i];
+
+		for (unsigned j = 0; conn->id != 0 && j < conn->asked_count; j++) {
+			if (conn->asked[j].kind == ASKED_REMOVE)
+				sim->oracle.keys[conn->asked[j].key].remove_at =
+					sim->oracle.looks;
+		}
+	}
+}
+
 void oracle_look(struct sim *sim)
 {
 	struct oracle *oracle = &sim->oracle;
 	uint32_t count;
 
 	oracle->looks++;
+	note_removes(sim);
 	count = find_changed(sim);
 	/* What begins first: a copy begins before its source ends. */
 	for (uint32_t i = 0; i < count; i++) {
@@ -454,4 +510,10 @@ void oracle_look(struct sim *sim)
 			slot_ends(sim, oracle->changed[i], oracle->ending[i]);
 	}
 	keys_settle(sim);
+	for (uint32_t slot = 0; slot < atomic_load(&sim->world.share.header->nslots);
+		slot++) {
+		if (oracle->slots[slot].object != NULL &&
+			oracle->slots[slot].object->put->readers > 0)
+			check_reads(sim, slot);
+	}
 }

@@ -33,7 +33,9 @@ struct put {
 	uint64_t id; /* of its bytes */
 	uint64_t size, ttl_ns;
 	bool softpin;
+	uint16_t readers;          /* ended reads that end it; 0: not counted */
 	bool was_doomed, was_late; /* seen in its slot */
+	uint64_t started_ns;       /* when its slot was first seen */
 	unsigned objects;          /* that it has made */
 	struct sim_object *object; /* the last of them */
 };
@@ -43,6 +45,7 @@ enum end_reason {
 	END_REMOVED,
 	END_TAKEN,
 	END_EXPIRED,
+	END_READ,
 	END_EVICTED
 };
 
@@ -55,6 +58,8 @@ struct sim_object {
 	uint64_t began, ended; /* looks; ended 0: not yet */
 	uint32_t places;       /* READY slots */
 	uint64_t moves;        /* relocations of it */
+	unsigned reports;      /* of ended reads, that were sent */
+	unsigned reports_done; /* and answered as counted */
 	enum end_reason reason;
 	uint32_t taker;
 	uint64_t take_op;
@@ -65,6 +70,7 @@ struct oracle_key {
 	uint32_t size;
 	uint64_t hash;
 	struct sim_object *object; /* that it has now */
+	uint64_t remove_at;  /* the last look at which a remove of it was under way */
 	uint64_t absent_at;  /* the last look without an object, before the current one */
 	uint64_t present_at; /* the last look with one */
 };
@@ -99,6 +105,9 @@ struct put *oracle_put(struct sim *sim, uint32_t ref, uint64_t op, uint32_t key,
 /* Whether the key had no object, or one, at some look from `since` on. */
 bool oracle_was_absent(const struct oracle *oracle, uint32_t key, uint64_t since);
 bool oracle_was_present(const struct oracle *oracle, uint32_t key, uint64_t since);
+/* Whether the key may have had an object from `since` on that no look saw: made and removed
+ * between two of them. */
+bool oracle_may_have_missed(const struct oracle *oracle, uint32_t key, uint64_t since);
 /* Whether the object was there at some look from `since` on. */
 bool object_was_alive(const struct sim_object *object, uint64_t since);
 struct sim_object *oracle_find(struct oracle *oracle, uint32_t key, uint64_t generation);

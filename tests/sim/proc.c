@@ -56,7 +56,9 @@ static void proc_clear(struct proc *proc)
 	proc->attached = proc->leaving = false;
 	proc->attaching = NULL;
 	proc->ref = proc->epoch = 0;
-	proc->orphan_count = 0;
+	proc->orphan_count = proc->read_count = 0;
+	proc->reporting = NULL;
+	proc->read_sequence = 0;
 	proc->holder.counts = NULL;
 	memset(proc->views, 0, sizeof(proc->views));
 	for (unsigned i = 0; i < SIM_THREADS; i++) {
@@ -180,6 +182,16 @@ void call_end(struct thread *thread)
 	memset(&thread->call, 0, sizeof(thread->call));
 }
 
+void call_again(struct thread *thread)
+{
+	struct call *call = &thread->call;
+
+	free(call->reply);
+	call->reply = NULL;
+	call->reply_size = 0;
+	call->stage = CALL_CONNECT;
+}
+
 static void call_is_answered(struct thread *thread)
 {
 	thread->call.stage = CALL_ANSWERED;
@@ -266,6 +278,14 @@ static bool call_comes_again(const struct call *call)
 	return call->asked_count == 1 && call->asked[0].kind == ASKED_END;
 }
 
+void thread_close(struct sim *sim, struct thread *thread)
+{
+	trace_event(&sim->trace, "process %u.%u closes its connection",
+		thread->proc->index, thread->index);
+	conn_leave(sim, thread->conn);
+	thread_receive(sim, thread, NULL);
+}
+
 /* ---- what comes in ------------------------------------------------------- */
 
 static void thread_lost_conn(struct sim *sim, struct thread *thread)
@@ -306,6 +326,16 @@ static void proc_attach(struct sim *sim, struct proc *proc,
 		sim_fail(sim, "client %" PRIu32 " has no counts file", proc->cid);
 }
 
+/* An empty TELL, before the first hold: from then on only the process's end, or BYE, ends
+ * the client. */
+static void thread_is_here(struct sim *sim, struct thread *thread)
+{
+	struct msg_tell tell = {.slot = SLOT_NONE};
+
+	conn_send(sim, thread->conn, sim->out,
+		msg_tell_encode(sim->out, sizeof(sim->out), &tell));
+}
+
 static void thread_welcomed(
 	struct sim *sim, struct thread *thread, const struct packet *packet)
 {
@@ -320,6 +350,7 @@ static void thread_welcomed(
 	thread->greeted = true;
 	if (!proc->attached) {
 		proc_attach(sim, proc, &welcome, packet);
+		thread_is_here(sim, thread);
 	} else if (welcome.cid != proc->cid || welcome.incarnation != proc->incarnation ||
 		   memcmp(welcome.token, proc->token, 16) != 0) {
 		sim_fail(sim, "client %" PRIu32 " came back as another", proc->cid);
@@ -430,7 +461,9 @@ bool thread_can_step(const struct sim *sim, const struct thread *thread)
 		return false;
 	if (thread->task.kind != TASK_NONE || thread->call.stage != CALL_NONE)
 		return true;
-	if (proc->attached && proc->orphan_count > 0 && !proc->leaving)
+	if (proc->attached && !proc->leaving &&
+		(proc->orphan_count > 0 ||
+			(proc->read_count > 0 && proc->reporting == NULL)))
 		return true;
 	switch (sim->phase) {
 	case SIM_CHAOS:

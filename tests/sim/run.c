@@ -63,7 +63,7 @@ static unsigned choices_of_conns(struct sim *sim, struct choice *choices)
 
 		if (conn->id == 0)
 			continue;
-		if (sim->daemon.node != NULL && conn_due(sim, &conn->to_node) != NULL)
+		if (conn_due_to_node(sim, conn) != NULL)
 			choices[count++] = (struct choice){CHOICE_TO_NODE, NULL, conn};
 		if (conn->thread != NULL &&
 			conn->thread->proc->stopped_until_ns <= sim->world.now_ns &&
@@ -201,9 +201,11 @@ static void choose_profile(struct sim *sim)
 	sim->profile = (struct sim_profile){
 		.softpin = (unsigned)sim_pick(sim, 90),
 		.ttl = (unsigned)sim_pick(sim, 30),
+		.readers = sim_chance(sim, 50) ? (unsigned)sim_pick(sim, 50) : 0,
 		.split = (unsigned)sim_pick(sim, 100),
 		.kills = calm ? 0 : (unsigned)sim_pick(sim, 40),
 		.stops = (unsigned)sim_pick(sim, 30),
+		.closes = calm ? 0 : (unsigned)sim_pick(sim, 40),
 		.daemon_kills = calm ? 0 : (unsigned)sim_pick(sim, 30),
 		.faults = sim_chance(sim, 70) ? (unsigned)sim_pick(sim, 80) : 0,
 		.drops = calm ? 0 : (unsigned)sim_pick(sim, 60),

@@ -45,6 +45,7 @@
 #define SIM_BATCH   6u
 #define SIM_TELLS   16u
 #define SIM_ORPHANS 64u
+#define SIM_READS   256u
 #define SIM_UID     1000u
 
 #define SIM_INJECTED (-900) /* the number that injected failures answer */
@@ -84,11 +85,13 @@ struct asked {
 		ASKED_END,   /* of it */
 		ASKED_REMOVE,
 		ASKED_TAKE,
+		ASKED_READ,
 		ASKED_LOOK /* changes nothing: get, stat */
 	} kind;
 	uint32_t key;
 	struct put *put;
 	struct sim_object *before; /* what the key had when it was first asked */
+	struct sim_object *object; /* of a read that ended */
 	uint32_t slot;             /* of a take, like life and op */
 	uint64_t life, op;
 	uint32_t ref;
@@ -167,6 +170,7 @@ enum task_kind {
 	TASK_BATCH,
 	TASK_INFO,
 	TASK_ORPHAN,
+	TASK_REPORT,
 	TASK_BYE
 };
 
@@ -229,6 +233,12 @@ struct proc {
 	struct put
 		*orphans[SIM_ORPHANS]; /* puts that may be under way, and nobody ends */
 	unsigned orphan_count;
+	struct sim_object
+		*reads[SIM_READS]; /* that ended and are to be reported, oldest first */
+	unsigned read_count;
+	struct thread
+		*reporting; /* one thread at a time, so that they keep their order */
+	uint64_t read_sequence;
 	struct view views[SIM_VIEWS];
 	struct thread threads[SIM_THREADS];
 };
@@ -250,6 +260,7 @@ struct daemon {
 	struct fault_table faults;
 	bool in_call, starting, has_more, dirty;
 	bool in_hook;        /* somebody else's step, inside the daemon's call */
+	bool hooked;         /* there was one in this call */
 	uint64_t start_ns;   /* when the next one starts */
 	uint64_t kill_after; /* calls to the world until its death; 0: not ordered */
 	uint64_t idle_steps; /* turns without anything to do */
@@ -274,10 +285,11 @@ enum sim_phase {
 struct sim_profile {
 	unsigned softpin; /* percent of puts */
 	unsigned ttl;
+	unsigned readers;
 	unsigned split; /* of hits are done step by step */
-	unsigned kills, stops, daemon_kills, faults, drops; /* per 10,000 steps */
-	unsigned lost_tells;                                /* percent */
-	uint64_t size_most;                                 /* of an ordinary object */
+	unsigned kills, stops, closes, daemon_kills, faults, drops; /* per 10,000 steps */
+	unsigned lost_tells;                                        /* percent */
+	uint64_t size_most; /* of an ordinary object */
 	unsigned procs;
 	unsigned views; /* that a client keeps at most */
 	unsigned keys;
@@ -353,6 +365,8 @@ void conn_answer(struct sim *sim, struct conn *conn, const void *message, size_t
 	const struct env_grant *grant);
 /* The first packet in one direction, if it is due; NULL. */
 struct packet *conn_due(const struct sim *sim, const struct list *queue);
+/* The same towards the daemon, if it is this one's turn. */
+struct packet *conn_due_to_node(const struct sim *sim, const struct conn *conn);
 void conn_deliver_to_node(struct sim *sim, struct conn *conn);
 void conn_deliver_to_client(struct sim *sim, struct conn *conn);
 /* The daemon's end of all is gone. */
@@ -400,11 +414,15 @@ bool thread_can_step(const struct sim *sim, const struct thread *thread);
 void thread_step(struct sim *sim, struct thread *thread);
 /* What came on the thread's connection; NULL: it is closed. */
 void thread_receive(struct sim *sim, struct thread *thread, const struct packet *packet);
+/* The client closes its connection, whatever is under way on it. */
+void thread_close(struct sim *sim, struct thread *thread);
 /* Ask; the message of `size` bytes is in sim->out. Size 0: only attach. */
 void call_begin(struct sim *sim, struct thread *thread, size_t size, uint64_t timeout_ns);
 struct asked *call_asks(
 	struct sim *sim, struct thread *thread, enum asked_kind kind, uint32_t key);
 void call_end(struct thread *thread);
+/* Ask the same once more, whatever the answer was. */
+void call_again(struct thread *thread);
 /* A one-way message, if there is a connection to send it on. */
 bool thread_send(struct sim *sim, struct thread *thread, size_t size);
 /* The holds and runs of all living clients are as they must be. */
@@ -430,6 +448,8 @@ void put_begin(struct sim *sim, struct thread *thread);
 /* A put that is given. */
 void put_begin_as(
 	struct sim *sim, struct thread *thread, struct put *put, uint64_t timeout_ns);
+/* A read of the object has ended, which counts. */
+void read_ended(struct proc *proc, struct sim_object *object);
 /* The put is not known to be over: it will be looked for, and aborted. */
 void put_is_orphan(struct thread *thread, struct put *put);
 /* The next of them. */

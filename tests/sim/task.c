@@ -52,11 +52,15 @@ static enum task_kind choose_kind(struct sim *sim, struct thread *thread)
 		return TASK_ATTACH;
 	if (proc->orphan_count > 0)
 		return TASK_ORPHAN;
+	if (proc->read_count > 0 && proc->reporting == NULL &&
+		(sim->phase != SIM_CHAOS || sim_chance(sim, 50)))
+		return TASK_REPORT;
 	if (sim->phase == SIM_HEAL || views_open(proc) > sim->profile.views)
 		return TASK_RELEASE;
 	if (roll < 2)
-		return is_alone(thread) && views_open(proc) == 0 ? TASK_BYE
-								 : TASK_RELEASE;
+		return is_alone(thread) && views_open(proc) == 0 && proc->read_count == 0
+			       ? TASK_BYE
+			       : TASK_RELEASE;
 	if (roll < 36)
 		return proc->read_only ? TASK_GET : TASK_PUT;
 	if (roll < 56)
@@ -113,6 +117,8 @@ void task_choose(struct sim *sim, struct thread *thread)
 		put_begin(sim, thread);
 	if (task->kind == TASK_ORPHAN)
 		orphan_begin(sim, thread);
+	if (task->kind == TASK_REPORT)
+		thread->proc->reporting = thread;
 	if (task->kind == TASK_BYE)
 		thread->proc->leaving = true;
 }
@@ -192,6 +198,9 @@ void stat_judge(struct sim *sim, const struct call *call, const struct asked *as
 	if (msg_stated_decode(reply, size, &stated) != 0)
 		sim_fail(sim, "a stat was answered by something else");
 	object = oracle_find(&sim->oracle, asked->key, stated.generation);
+	if (object == NULL &&
+		oracle_may_have_missed(&sim->oracle, asked->key, call->since))
+		return;
 	if (object == NULL || !object_was_alive(object, call->since))
 		sim_fail(sim, "a stat of key %" PRIu32 " told what was not there",
 			asked->key);
@@ -221,6 +230,7 @@ static void answer_judge(struct sim *sim, const struct call *call,
 	case ASKED_START:
 	case ASKED_END:
 	case ASKED_TAKE:
+	case ASKED_READ:
 		break;
 	}
 	NOT_REACHED("not asked here");
@@ -259,6 +269,60 @@ static void answer_one(struct sim *sim, struct thread *thread)
 			sim, call, &call->asked[0], false, call->reply, call->reply_size);
 	if (call->gave_up)
 		sim_cover(sim, COVER_GAVE_UP);
+	call_end(thread);
+	task_end(sim, thread);
+}
+
+/* ---- reads that ended -------------------------------------------------------------- */
+
+void read_ended(struct proc *proc, struct sim_object *object)
+{
+	if (object->put->readers == 0)
+		return;
+	CHECK(proc->read_count < SIM_READS);
+	proc->reads[proc->read_count++] = object;
+}
+
+static void read_ask(struct sim *sim, struct thread *thread)
+{
+	struct proc *proc = thread->proc;
+	struct sim_object *object = proc->reads[0];
+	struct msg_read msg = {.key = key_bytes(sim, object->put->key),
+		.generation = object->generation,
+		.sequence = ++proc->read_sequence};
+
+	object->reports++;
+	call_begin(sim, thread, msg_read_encode(sim->out, sizeof(sim->out), &msg), 0);
+	thread->call.patient = true;
+	call_asks(sim, thread, ASKED_READ, object->put->key)->object = object;
+}
+
+/* It counts once, however often it is asked: so ask until it is known to. */
+static void read_answer(struct sim *sim, struct thread *thread)
+{
+	struct call *call = &thread->call;
+	struct proc *proc = thread->proc;
+	struct sim_object *object = proc->reads[0];
+	int code = reply_error(sim, call->reply, call->reply_size);
+
+	if (code != 0 && code != ERR_NOT_FOUND) {
+		if (!error_is_explained(sim, code))
+			sim_fail(sim, "the report of a read failed: %s", err_name(code));
+		call_again(thread);
+		return;
+	}
+	if (code == ERR_NOT_FOUND && object->ended == 0)
+		sim_fail(sim, "a read of key %" PRIu32 " was not counted, which is there",
+			object->put->key);
+	if (code == 0) {
+		object->reports_done++;
+		sim_cover(sim, COVER_READ_COUNTED);
+		if (call->sends > 1)
+			sim_cover(sim, COVER_READ_REPEATED);
+	}
+	proc->read_count--;
+	memmove(proc->reads, proc->reads + 1, proc->read_count * sizeof(proc->reads[0]));
+	proc->reporting = NULL;
 	call_end(thread);
 	task_end(sim, thread);
 }
@@ -317,7 +381,8 @@ static void list_entry(struct sim *sim, struct task *task, const struct msg_entr
 	if (key == SIM_KEYS ||
 		!has_prefix(&sim->oracle.keys[key], list_prefixes[task->slot]))
 		sim_fail(sim, "a list has a key that nobody put, or not this prefix");
-	if (!oracle_was_present(&sim->oracle, key, task->done))
+	if (!oracle_was_present(&sim->oracle, key, task->done) &&
+		!oracle_may_have_missed(&sim->oracle, key, task->done))
 		sim_fail(sim, "a list has key %" PRIu32 ", which was not there", key);
 	task->listed[key].seen++;
 }
@@ -434,6 +499,8 @@ enum batch_item {
 	ITEM_KINDS
 };
 
+static const char *const item_names[] = {"put", "get", "remove", "stat"};
+
 static size_t item_put(struct sim *sim, struct thread *thread, uint32_t key,
 	struct msg_pack *pack, struct put **ret_put)
 {
@@ -465,6 +532,8 @@ static void batch_add(struct sim *sim, struct thread *thread, struct msg_pack *p
 	if (item == ITEM_PUT && thread->proc->read_only)
 		item = ITEM_GET;
 	asked->is_get = item == ITEM_GET;
+	trace_event(&sim->trace, "process %u.%u, batch: %s key %" PRIu32,
+		thread->proc->index, thread->index, item_names[item], key);
 	switch (item) {
 	case ITEM_PUT:
 		asked->kind = ASKED_PUT;
@@ -578,6 +647,7 @@ static void proc_detach(struct sim *sim, struct proc *proc, bool ended)
 	proc->holder.counts = NULL;
 	proc->ops = 0;
 	proc->orphan_count = 0;
+	proc->read_sequence = 0;
 	for (unsigned i = 0; i < SIM_THREADS; i++) {
 		struct thread *thread = &proc->threads[i];
 
@@ -660,6 +730,9 @@ void task_step(struct sim *sim, struct thread *thread)
 		return;
 	case TASK_INFO:
 		ask_step(sim, thread, info_ask, info_answer);
+		return;
+	case TASK_REPORT:
+		ask_step(sim, thread, read_ask, read_answer);
 		return;
 	case TASK_BYE:
 		ask_step(sim, thread, bye_ask, bye_answer);

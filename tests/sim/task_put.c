@@ -79,6 +79,8 @@ void put_begin(struct sim *sim, struct thread *thread)
 	task->put = oracle_put(sim, proc->ref, ++proc->ops, task->key, size,
 		sim_chance(sim, sim->profile.softpin),
 		sim_chance(sim, sim->profile.ttl) ? 1 + sim_pick(sim, 2 * NS_S) : 0);
+	if (sim_chance(sim, sim->profile.readers))
+		task->put->readers = (uint16_t)(1 + sim_pick(sim, 5));
 	task->timeout_ns = choose_timeout(sim);
 	task->done = 0;
 	task->stage = small ? PUTS_SMALL : PUTS_START;
@@ -112,6 +114,7 @@ static int put_small(struct sim *sim, struct thread *thread)
 	unsigned char *value = malloc(put->size + 1);
 	struct msg_put msg = {.key = {key->bytes, key->size},
 		.flags = put->softpin ? PUT_SOFTPIN : 0,
+		.readers = put->readers,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
 		.timeout_ns = task->timeout_ns,
@@ -124,6 +127,14 @@ static int put_small(struct sim *sim, struct thread *thread)
 	call_asks(sim, thread, ASKED_PUT, put->key)->put = task->put;
 	free(value);
 	return PUTS_SMALL_ANSWER;
+}
+
+/* Past the deadline of the put itself, which its slot may not have shown yet. */
+static bool put_is_late(const struct sim *sim, const struct put *put)
+{
+	return put->was_late ||
+	       (put->started_ns != 0 &&
+		       sim->world.now_ns - put->started_ns >= sim->config.put_timeout);
 }
 
 static void check_in_time(struct sim *sim, const struct call *call, const char *what)
@@ -142,7 +153,8 @@ static void put_judge_refused(
 
 	switch (code) {
 	case ERR_EXISTS:
-		if (!oracle_was_present(&sim->oracle, put->key, call->since))
+		if (!oracle_was_present(&sim->oracle, put->key, call->since) &&
+			!oracle_may_have_missed(&sim->oracle, put->key, call->since))
 			sim_fail(
 				sim, "EXISTS, but key %" PRIu32 " had nothing", put->key);
 		sim_cover(sim, COVER_PUT_EXISTS);
@@ -160,7 +172,8 @@ static void put_judge_refused(
 		sim_cover(sim, COVER_PUT_TOO_LARGE);
 		break;
 	case ERR_REMOVED:
-		if (!put->was_doomed)
+		if (!put->was_doomed &&
+			!oracle_may_have_missed(&sim->oracle, put->key, call->since))
 			sim_fail(sim, "REMOVED, but nobody removed key %" PRIu32,
 				put->key);
 		sim_cover(sim, COVER_PUT_REMOVED);
@@ -184,7 +197,7 @@ void put_judge_small(struct sim *sim, const struct call *call, const struct aske
 	const struct sim_object *object;
 	struct msg_done done;
 
-	if (code == ERR_TIMEOUT && asked->put->was_late) {
+	if (code == ERR_TIMEOUT && put_is_late(sim, asked->put)) {
 		sim_cover(sim, COVER_PUT_LATE);
 		return;
 	}
@@ -195,7 +208,9 @@ void put_judge_small(struct sim *sim, const struct call *call, const struct aske
 	if (msg_done_decode(reply, size, &done) != 0)
 		sim_fail(sim, "a put was answered by something else");
 	object = oracle_find(&sim->oracle, asked->key, done.generation);
-	if (object == NULL || object->put != asked->put)
+	if (object == NULL
+			? !oracle_may_have_missed(&sim->oracle, asked->key, call->since)
+			: object->put != asked->put)
 		sim_fail(sim, "a put was told done, and made no object");
 	sim_cover(sim, COVER_PUT_SMALL);
 	if (call->sends > 1 && asked->put->objects == 1)
@@ -227,6 +242,7 @@ static int put_start(struct sim *sim, struct thread *thread)
 	struct msg_put_start msg = {.key = {key->bytes, key->size},
 		.size = put->size,
 		.flags = put->softpin ? PUT_SOFTPIN : 0,
+		.readers = put->readers,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
 		.timeout_ns = task->timeout_ns};
@@ -325,12 +341,13 @@ static void put_judge_ended(struct sim *sim, const struct call *call, int code)
 
 	switch (code) {
 	case ERR_TIMEOUT:
-		if (!put->was_late)
+		if (!put_is_late(sim, put))
 			sim_fail(sim, "a put's end was told TIMEOUT before its time");
 		sim_cover(sim, COVER_PUT_LATE);
 		break;
 	case ERR_REMOVED:
-		if (!put->was_doomed)
+		if (!put->was_doomed &&
+			!oracle_may_have_missed(&sim->oracle, put->key, call->since))
 			sim_fail(sim, "REMOVED, but nobody removed key %" PRIu32,
 				put->key);
 		sim_cover(sim, COVER_PUT_REMOVED);
@@ -363,7 +380,9 @@ static bool put_ended(struct sim *sim, struct thread *thread)
 		if (msg_done_decode(call->reply, call->reply_size, &done) != 0)
 			sim_fail(sim, "a put's end was answered by something else");
 		object = oracle_find(&sim->oracle, put->key, done.generation);
-		if (object == NULL || object->put != put)
+		if (object == NULL ? !oracle_may_have_missed(
+					     &sim->oracle, put->key, call->since)
+				   : object->put != put)
 			sim_fail(sim, "a put was told done, and made no object");
 		sim_cover(sim, COVER_PUT_LARGE);
 		if (thread->run.epoch != atomic_load(&sim->world.share.header->epoch))

@@ -203,6 +203,7 @@ static void everything(struct guest *guest)
 	struct msg_remove remove_msg = {.key = text("small")};
 	struct msg_put_started started;
 	struct msg_found found;
+	struct msg_done done;
 	struct sim_message *message = NULL;
 	size_t size;
 
@@ -226,6 +227,14 @@ static void everything(struct guest *guest)
 	put_msg.op = ++guest->ops;
 	ASK(put, &put_msg);
 	ASK(remove, &remove_msg);
+	remove_msg.key = text("counted"); /* what an earlier fault left */
+	ASK(remove, &remove_msg);
+	put_msg.key = remove_msg.key;
+	put_msg.readers = 1;
+	put_msg.op = ++guest->ops;
+	ASK(put, &put_msg);
+	if (msg_done_decode(message->bytes, message->size, &done) == 0)
+		ASK(read, &((struct msg_read){text("counted"), done.generation, 1}));
 	ASK(put_start, &start_msg);
 	if (msg_put_started_decode(message->bytes, message->size, &started) == 0)
 		ASK(put_end, &((struct msg_put_end){started.slot, started.life}));
