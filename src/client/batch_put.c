@@ -10,6 +10,8 @@
  */
 #include "client/batch_priv.h"
 
+#include "base/hash.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@
 /* One item on its way. */
 struct putting {
 	struct put put;
+	uint64_t hash;                 /* of its key, to tell keys apart at a glance */
 	struct attachment *attachment; /* NULL: not started */
 	struct msg_put_started started;
 };
@@ -220,7 +223,7 @@ static void end_all(struct put_batch *puts, struct batch *batch, const struct to
 
 static bool same_key(const struct putting *a, const struct putting *b)
 {
-	return a->put.key.size == b->put.key.size &&
+	return a->hash == b->hash && a->put.key.size == b->put.key.size &&
 	       memcmp(a->put.key.data, b->put.key.data, a->put.key.size) == 0;
 }
 
@@ -310,11 +313,16 @@ static int put_item_init(
 	struct put_batch *puts, size_t index, const struct cenote_put_options *options)
 {
 	const struct cenote_put_item *item = items_at(&puts->items, index);
+	struct putting *putting = &puts->puttings[index];
+	int err;
 
 	if (item->parts == NULL && item->count > 0)
 		return client_fail(ERR_BAD_ARGUMENT, "%zu parts at NULL", item->count);
-	return put_init(&puts->puttings[index].put, puts->store, item->key, item->parts,
-		item->count, options);
+	err = put_init(
+		&putting->put, puts->store, item->key, item->parts, item->count, options);
+	if (err == 0)
+		putting->hash = hash_key(item->key.data, item->key.size, 0);
+	return err;
 }
 
 size_t cenote_put_batch(struct cenote *store, struct cenote_put_item *items, size_t count,

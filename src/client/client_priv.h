@@ -43,9 +43,8 @@
 
 #define CALL_TIMEOUT_MS   10000
 #define CREATE_TIMEOUT_MS 60000
-#define POPULATE_SHIFT \
-	18 /* pages of the pool are mapped for writing 256 KiB at a time \
-	    */
+/* Pages of the pool are mapped for writing 256 KiB at a time. */
+#define POPULATE_SHIFT 18
 
 struct attachment {
 	struct share share;

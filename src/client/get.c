@@ -41,8 +41,7 @@ enum hold_result held_find(struct attachment *attachment, struct cenote_key key,
 int held_too_many(struct cenote_key key)
 {
 	return client_fail(ERR_TOO_MANY,
-		"this process has %u holds on the object with a key of %zu bytes, which "
-		"is the "
+		"this process has %u holds on the object with a key of %zu bytes, the "
 		"limit",
 		HOLD_LIMIT, key.size);
 }
@@ -278,7 +277,8 @@ int cenote_release(struct cenote *store, struct cenote_view *view)
 	/* A copy of a view that was released must not end the hold of what came after. */
 	if (attachment->share.slots[view->slot].generation != view->generation)
 		return client_fail(ERR_BAD_ARGUMENT, "the view was released already");
-	counted = read_note(attachment, view->slot);
+	counted = attachment->share.slots[view->slot].counted &&
+		  read_note(attachment, view->slot);
 	if (!attachment_give(attachment, view->slot, &err))
 		return client_fail(ERR_BAD_ARGUMENT, "the view was released already");
 	if (counted)

@@ -73,27 +73,47 @@ static void give_on_tell(struct holder *holder, uint32_t slot)
 	attachment_tell(give->attachment, slot);
 }
 
-bool attachment_give(struct attachment *attachment, uint32_t slot, int *ret_fault)
+/* hold_give(), with that point. */
+static inline bool give_faulty(
+	struct attachment *attachment, uint32_t slot, int *ret_fault)
 {
 	struct give give = {
 		.holder = {.counts = attachment->holder.counts, .tell = give_on_tell},
 		.attachment = attachment,
 	};
-	_Atomic uint16_t *count = &attachment->holder.counts[slot];
 
-	if ((atomic_load_explicit(count, memory_order_relaxed) & HOLD_COUNT) == 0)
+	if (!hold_give(&give.holder, attachment->share.slots, slot))
 		return false;
-	if (!hold_give(&give.holder, attachment->share.slots, slot)) {
-		/* Two threads released one hold at once: take back what was too much. The
-		 * daemon may have met it and taken it for a hold. */
-		atomic_fetch_add_explicit(count, 1, memory_order_seq_cst);
-		if (atomic_load_explicit(
-			    &attachment->share.slots[slot].want, memory_order_seq_cst))
-			attachment_tell(attachment, slot);
-		return false;
-	}
 	if (!give.is_told)
 		give.fault = client_fault(FAULT_CLIENT_AFTER_RELEASE);
 	*ret_fault = give.fault;
 	return true;
+}
+
+/* Two threads released one hold at once: take back what was too much. The daemon may have
+ * met it and taken it for a hold. */
+static void give_take_back(struct attachment *attachment, uint32_t slot)
+{
+	atomic_fetch_add_explicit(
+		&attachment->holder.counts[slot], 1, memory_order_seq_cst);
+	if (atomic_load_explicit(
+		    &attachment->share.slots[slot].want, memory_order_seq_cst))
+		attachment_tell(attachment, slot);
+}
+
+bool attachment_give(struct attachment *attachment, uint32_t slot, int *ret_fault)
+{
+	_Atomic uint16_t *count = &attachment->holder.counts[slot];
+	bool given;
+
+	*ret_fault = 0;
+	if ((atomic_load_explicit(count, memory_order_relaxed) & HOLD_COUNT) == 0)
+		return false;
+	if (FAULT_BUILD)
+		given = give_faulty(attachment, slot, ret_fault);
+	else
+		given = hold_give(&attachment->holder, attachment->share.slots, slot);
+	if (!given)
+		give_take_back(attachment, slot);
+	return given;
 }

@@ -1,111 +1,9 @@
 #include "share/index.h"
 
-#define LANES 0x0001000100010001ull
-
-static uint16_t tag_of(uint64_t hash)
-{
-	return (uint16_t)(hash >> 48 | 1);
-}
-
-static uint32_t bucket_first(uint64_t hash, uint32_t log2)
-{
-	return (uint32_t)hash & ((1u << log2) - 1);
-}
-
-/* The other bucket of the same key: an odd step away, so never the first again. */
-static uint32_t bucket_second(uint64_t hash, uint32_t log2)
-{
-	uint32_t mixed = (uint32_t)(hash >> 32) * 0x9E3779B1u;
-
-	return ((uint32_t)hash ^ (mixed | 1)) & ((1u << log2) - 1);
-}
-
 static uint32_t log2_now(const struct share *share, memory_order order)
 {
 	return atomic_load_explicit(&share->header->log2_buckets, order);
 }
-
-/* ---- reader -------------------------------------------------------------- */
-
-static bool key_is(
-	const struct share *share, const struct slot *slot, const struct index_key *key)
-{
-	return slot->klen == key->size &&
-	       memcmp(slot_key(share, slot), key->data, key->size) == 0;
-}
-
-enum hold_result index_try(const struct share *share, struct holder *holder,
-	const struct index_key *key, uint32_t slot, enum hold_heat heat)
-{
-	enum hold_result result = hold_try(holder, share->slots, slot, heat);
-
-	if (result == HOLD_OK && !key_is(share, &share->slots[slot], key)) {
-		hold_give(holder, share->slots, slot);
-		return HOLD_NO;
-	}
-	return result;
-}
-
-/* One key on its way through the buckets. */
-struct probe {
-	const struct share *share;
-	struct holder *holder;
-	const struct index_key *key;
-	enum hold_heat heat;
-	uint32_t nslots;
-};
-
-/* Try those of four entries whose tags match. */
-static enum hold_result find_in_word(const struct probe *probe,
-	const struct bucket *bucket, unsigned word, uint32_t *ret_slot)
-{
-	uint64_t tags = atomic_load_explicit(&bucket->tags[word], memory_order_acquire);
-	uint64_t diff = tags ^ LANES * tag_of(probe->key->hash);
-
-	/* Lanes that are equal show as set top bits; seldom one that is not. */
-	for (uint64_t hit = (diff - LANES) & ~diff & LANES << 15; hit != 0;
-		hit &= hit - 1) {
-		unsigned lane = word * 4 + (unsigned)__builtin_ctzll(hit) / 16;
-		uint32_t slot = atomic_load_explicit(
-			&bucket->slots[lane], memory_order_relaxed);
-		enum hold_result result;
-
-		if (slot >= probe->nslots)
-			continue;
-		hold_prefetch(probe->holder, slot);
-		__builtin_prefetch(&probe->share->slots[slot].hash); /* the second line */
-		result = index_try(
-			probe->share, probe->holder, probe->key, slot, probe->heat);
-		if (result != HOLD_NO) {
-			*ret_slot = slot;
-			return result;
-		}
-	}
-	return HOLD_NO;
-}
-
-enum hold_result index_find(const struct share *share, struct holder *holder,
-	const struct index_key *key, enum hold_heat heat, uint32_t *ret_slot)
-{
-	struct probe probe = {share, holder, key, heat,
-		atomic_load_explicit(&share->header->nslots, memory_order_acquire)};
-	uint32_t log2 = log2_now(share, memory_order_acquire);
-	const struct bucket *buckets = share_buckets(share, log2);
-	const struct bucket *bucket = &buckets[bucket_first(key->hash, log2)];
-	enum hold_result result = find_in_word(&probe, bucket, 0, ret_slot);
-
-	if (result == HOLD_NO)
-		result = find_in_word(&probe, bucket, 1, ret_slot);
-	if (result != HOLD_NO)
-		return result;
-	bucket = &buckets[bucket_second(key->hash, log2)];
-	result = find_in_word(&probe, bucket, 0, ret_slot);
-	if (result == HOLD_NO)
-		result = find_in_word(&probe, bucket, 1, ret_slot);
-	return result;
-}
-
-/* ---- daemon -------------------------------------------------------------- */
 
 static uint16_t lane_tag(const struct bucket *bucket, unsigned lane)
 {
@@ -133,7 +31,7 @@ static void lane_set(struct bucket *bucket, unsigned lane, uint16_t tag)
 static void lane_fill(struct bucket *bucket, unsigned lane, uint64_t hash, uint32_t slot)
 {
 	atomic_store_explicit(&bucket->slots[lane], slot, memory_order_relaxed);
-	lane_set(bucket, lane, tag_of(hash));
+	lane_set(bucket, lane, index_tag(hash));
 }
 
 static bool bucket_put(struct bucket *bucket, uint64_t hash, uint32_t slot)
@@ -157,8 +55,8 @@ static bool bucket_kick(struct share *share, uint32_t log2, uint32_t at, uint32_
 	for (unsigned lane = 0; lane < 8; lane++) {
 		uint32_t moved = lane_slot(bucket, lane);
 		uint64_t hash = share->slots[moved].hash;
-		uint32_t first = bucket_first(hash, log2);
-		uint32_t other = first == at ? bucket_second(hash, log2) : first;
+		uint32_t first = index_first(hash, log2);
+		uint32_t other = first == at ? index_second(hash, log2) : first;
 
 		if (!bucket_put(&buckets[other], hash, moved))
 			continue;
@@ -175,8 +73,8 @@ static bool add_to(struct share *share, uint32_t log2, uint32_t slot)
 {
 	struct bucket *buckets = share_buckets(share, log2);
 	uint64_t hash = share->slots[slot].hash;
-	uint32_t first = bucket_first(hash, log2);
-	uint32_t second = bucket_second(hash, log2);
+	uint32_t first = index_first(hash, log2);
+	uint32_t second = index_second(hash, log2);
 
 	return bucket_put(&buckets[first], hash, slot) ||
 	       bucket_put(&buckets[second], hash, slot) ||
@@ -196,7 +94,7 @@ static struct bucket *bucket_of(const struct share *share, uint32_t slot, unsign
 	uint64_t hash = share->slots[slot].hash;
 
 	return &share_buckets(share,
-		log2)[which == 0 ? bucket_first(hash, log2) : bucket_second(hash, log2)];
+		log2)[which == 0 ? index_first(hash, log2) : index_second(hash, log2)];
 }
 
 void index_del(struct share *share, uint32_t slot)
@@ -255,8 +153,8 @@ static bool entry_is_good(const struct share *share, uint32_t log2, uint32_t at,
 		!slot_is_ready(share, slot))
 		return false;
 	hash = share->slots[slot].hash;
-	return tag == tag_of(hash) &&
-	       (at == bucket_first(hash, log2) || at == bucket_second(hash, log2));
+	return tag == index_tag(hash) &&
+	       (at == index_first(hash, log2) || at == index_second(hash, log2));
 }
 
 void index_repair(struct share *share)

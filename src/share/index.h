@@ -14,25 +14,7 @@
 #ifndef SHARE_INDEX_H
 #define SHARE_INDEX_H
 
-#include "share/hold.h"
-
-/* A key with its hash (hash_key() with the pool's seed). */
-struct index_key {
-	const void *data;
-	uint32_t size;
-	uint64_t hash;
-};
-
-/*
- * Hold the READY object under `key`. HOLD_OK: *ret_slot is held, to be ended by
- * hold_give(). HOLD_NO: not in the index; ask the daemon.
- */
-enum hold_result index_find(const struct share *share, struct holder *holder,
-	const struct index_key *key, enum hold_heat heat, uint32_t *ret_slot);
-
-/* Like hold_try(), and the slot's key must be `key`. */
-enum hold_result index_try(const struct share *share, struct holder *holder,
-	const struct index_key *key, uint32_t slot, enum hold_heat heat);
+#include "share/index_find.h"
 
 /* Enter slot number `slot`; its hash is in the slot. False: both buckets are full, the
  * key will be served by message. */
