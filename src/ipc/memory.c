@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/statvfs.h>
+
+#define LARGE_PAGE (2u << 20)
 
 static void limit_lower(struct memory_limit *limit, uint64_t available, const char *what)
 {
@@ -162,4 +165,13 @@ void memory_available(int dir_fd, const char *root, struct memory_limit *ret_lim
 	limit_by_machine(&limit, root);
 	limit_by_cgroups(&limit, root);
 	*ret_limit = limit;
+}
+
+void memory_hint_large(void *start, size_t size)
+{
+	size_t skip = (size_t)(-(uintptr_t)start % LARGE_PAGE);
+
+	if (size >= skip + LARGE_PAGE)
+		(void)madvise((unsigned char *)start + skip,
+			(size - skip) / LARGE_PAGE * LARGE_PAGE, MADV_HUGEPAGE);
 }

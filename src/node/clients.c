@@ -117,6 +117,7 @@ void node_on_exit(struct node *node, uint32_t cid)
 
 	if (cid >= CLIENT_LIMIT || !client->live || client->leaving)
 		return;
+	node_tick(node);
 	client_begin_end(node, client);
 	if (node_fault(node, FAULT_NODE_CLIENT_GONE, &value) == FAULT_SLEEP)
 		heap_set(&node->timers, timer_of_client(node, cid),

@@ -278,8 +278,8 @@ static int put_end(struct node *node, struct op *op)
 {
 	uint64_t hash = node->share->slots[op->slot].hash;
 	int err = master_put_end(&node->master, op->slot, op->life,
-		op_client_ref(node, op), node_now(node),
-		node->env.clock.wall_us(node->env.clock.ctx), &op->generation);
+		op_client_ref(node, op), node_now(node), node_wall_us(node),
+		&op->generation);
 
 	if (err != ERR_NOT_FOUND)
 		waiters_wake(node, hash);

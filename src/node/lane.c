@@ -103,6 +103,7 @@ void node_on_close(struct node *node, struct lane_id id)
 
 	if (lane == NULL)
 		return;
+	node_tick(node);
 	lane->closing = true;
 	client = lane->client;
 	if (client != NULL)

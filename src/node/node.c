@@ -8,6 +8,7 @@
 #include "node/node_priv.h"
 
 #include "base/check.h"
+#include "ipc/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +22,8 @@ static void *node_alloc(struct node *node, size_t count, size_t size, bool *fail
 {
 	void *memory = calloc(count, size);
 
+	if (memory != NULL)
+		memory_hint_large(memory, count * size);
 	for (size_t i = 0; memory != NULL && i < ARRAY_LEN(node->memory); i++) {
 		if (node->memory[i] != NULL)
 			continue;
@@ -165,6 +168,7 @@ int node_start(struct node *node, struct recovery *ret)
 {
 	int err;
 
+	node_tick(node);
 	node->started_ns = node_now(node);
 	atomic_fetch_add_explicit(&node->share->header->epoch, 1, memory_order_relaxed);
 	err = clients_start(node);
@@ -238,9 +242,12 @@ static bool step_ready(struct node *node)
 
 bool node_step(struct node *node)
 {
-	uint64_t now = node_now(node);
-	bool more = step_core(node, now);
+	uint64_t now;
+	bool more;
 
+	node_tick(node);
+	now = node_now(node);
+	more = step_core(node, now);
 	more |= room_step(node, now);
 	more |= step_timers(node, now);
 	more |= step_ready(node);
@@ -377,6 +384,7 @@ const char *node_check(const struct node *node)
 	if (broken == NULL && !heap_check(&node->timers))
 		broken = "the node's timers are out of order";
 	if (broken == NULL)
-		broken = core_check(&node->master, node_now(node));
+		broken = core_check(
+			&node->master, node->env.clock.boot_ns(node->env.clock.ctx));
 	return broken;
 }

@@ -187,6 +187,7 @@ void node_on_message(
 
 	if (lane == NULL || lane->closing)
 		return;
+	node_tick(node);
 	node->stats.messages++;
 	if (lane->client != NULL)
 		lane->client->heard = true;
