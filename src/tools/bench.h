@@ -1,5 +1,5 @@
 /*
- * bench.h - the station profile as a run: its settings, its ranks, its verdict.
+ * bench.h - the settings of all benches, and the station as a run: its ranks, its verdict.
  */
 #ifndef TOOLS_BENCH_H
 #define TOOLS_BENCH_H
@@ -18,6 +18,10 @@ struct bench_options {
 	bool flip_byte;
 	bool json;
 	bool progress;
+	/* Of all but the station. */
+	uint64_t runs;
+	bool quick;
+	const char *svg; /* NULL: no charts */
 };
 
 enum bench_reads {

@@ -1,7 +1,8 @@
 /*
- * cmd_bench.c - cenote bench station: the main workload, on a node given or its own.
+ * cmd_bench.c - cenote bench: the main workload, and one kind of work at a time beside
+ * what the machine can do; on a node given or its own.
  */
-#include "tools/bench.h"
+#include "tools/bench_micro.h"
 #include "tools/interrupt.h"
 #include "tools/own_node.h"
 
@@ -62,13 +63,40 @@ static const struct option_spec bench_specs[] = {
 		.type = OPTION_FLAG,
 		.help = "Show progress even if stderr is no terminal.",
 		.offset = offsetof(struct bench_options, progress)},
+	{.name = "runs",
+		.type = OPTION_NUMBER,
+		.default_text = "5",
+		.min = 1,
+		.max = BENCH_RUNS_MAX,
+		.help = "Runs of which the medians are shown (not of the station).",
+		.offset = offsetof(struct bench_options, runs)},
+	{.name = "quick",
+		.type = OPTION_FLAG,
+		.help = "A tenth of the work in each run, and growth to 10,000 objects: "
+			"to see that it works (not of the station).",
+		.offset = offsetof(struct bench_options, quick)},
+	{.name = "svg",
+		.type = OPTION_TEXT,
+		.value_name = "FILE",
+		.help = "Draw the charts of growth into this file.",
+		.offset = offsetof(struct bench_options, svg)},
 	TOOL_COMMON_OPTIONS,
 };
 
-static int bench_on(const struct bench_options *options, const char *socket)
+/* ---- what is run --------------------------------------------------------- */
+
+/* Where it runs. */
+struct bench_place {
+	const char *socket;
+	const struct own_node *node; /* NULL: it was given */
+	int cpu, other_cpu;          /* of a small bench; -1: none */
+};
+
+static int bench_station(
+	const struct bench_options *options, const struct bench_place *place)
 {
 	struct station_result result;
-	int exit_code = station_run(options, socket, &result);
+	int exit_code = station_run(options, place->socket, &result);
 
 	if (exit_code != TOOL_OK)
 		return exit_code;
@@ -82,24 +110,55 @@ static int bench_on(const struct bench_options *options, const char *socket)
 	return exit_code;
 }
 
+static int bench_on(const char *name, const struct bench_options *options,
+	const struct bench_place *place)
+{
+	micro_fn micro = micro_find(name);
+
+	return micro == NULL ? bench_station(options, place)
+			     : micro_run(micro, name, options, place->socket, place->node,
+				       place->cpu, place->other_cpu);
+}
+
+static int bench_check(const char *name, const struct bench_options *options)
+{
+	if (micro_find(name) == NULL && strcmp(name, "station") != 0) {
+		tool_complain("bench: %s: no such profile; there are station, hit, put, "
+			      "get, batch, clients and growth",
+			name);
+		return TOOL_USAGE;
+	}
+	if (options->svg == NULL || strcmp(name, "growth") == 0)
+		return TOOL_OK;
+	tool_complain("bench: --svg goes with growth");
+	return TOOL_USAGE;
+}
+
 static int bench_run(const void *arg, int count, char **operands)
 {
 	const struct bench_options *options = arg;
 	struct own_node node = {0};
-	int result;
+	struct bench_place place = {.cpu = -1, .other_cpu = -1};
+	int result = bench_check(operands[0], options);
 
 	(void)count;
-	if (strcmp(operands[0], "station") != 0) {
-		tool_complain(
-			"bench: %s: no such profile; there is 'station'", operands[0]);
-		return TOOL_USAGE;
-	}
+	if (result != TOOL_OK)
+		return result;
 	interrupt_catch();
+	if (micro_find(operands[0]) != NULL) {
+		/* Before the node is started: it is to be there too. */
+		place.cpu = cpu_highest(-1);
+		place.other_cpu = cpu_highest(place.cpu);
+		place.cpu = cpu_pin(place.cpu);
+	}
+	place.socket = options->common.socket;
 	if (!own_node_is_wanted(options->common.socket))
-		return bench_on(options, options->common.socket);
+		return bench_on(operands[0], options, &place);
 	result = own_node_start(&node, options->pool_bytes);
+	place.socket = node.socket;
+	place.node = &node;
 	if (result == TOOL_OK)
-		result = bench_on(options, node.socket);
+		result = bench_on(operands[0], options, &place);
 	if (own_node_stop(&node) != TOOL_OK)
 		result = TOOL_FAILED;
 	return result;
@@ -107,28 +166,55 @@ static int bench_run(const void *arg, int count, char **operands)
 
 const struct tool_command tool_bench = {
 	.name = "bench",
-	.operands = "station",
-	.summary = "run the station profile and check every byte",
-	.text = "Ranks are client processes. In each step every rank puts 31 small "
-		"objects and 3\n"
-		"payloads, and one rank a batch of 15 to 40 % of the pool; the weight "
-		"set, of 20 to\n"
-		"40 %, is replaced every 20 steps. Sizes are scaled so that live bytes "
-		"reach --live\n"
-		"at their peak; none is above 40 % of the pool. All objects are softpin. "
-		"Each is\n"
-		"read within two steps, in the order of the puts, released at once, "
-		"every byte\n"
-		"checked, and removed 1 to 3 steps after its put.\n"
+	.operands = "station\nhit\nput\nget\nbatch\nclients\ngrowth",
+	.summary = "measure a node: the main workload, or one kind of work at a time",
+	.text = "The station is the main workload. Ranks are client processes. In each "
+		"step every\n"
+		"rank puts 31 small objects and 3 payloads, and one rank a batch of 15 "
+		"to 40 % of\n"
+		"the pool; the weight set, of 20 to 40 %, is replaced every 20 steps. "
+		"Sizes are\n"
+		"scaled so that live bytes reach --live at their peak; none is above 40 "
+		"% of the\n"
+		"pool. All objects are softpin. Each is read within two steps, in the "
+		"order of\n"
+		"the puts, released at once, every byte checked, and removed 1 to 3 "
+		"steps after\n"
+		"its put.\n"
 		"\n"
 		"It passes, with exit status 0, if no put, get or remove failed, no "
-		"object was lost,\n"
-		"no byte was wrong, the time for a byte is as good in the last quarter "
-		"as in the\n"
-		"second (to a factor of 2; 40 steps or more), and the pool's use is back "
-		"where it\n"
-		"was. Without --socket and $CENOTE_SOCKET it starts a node of its own, "
-		"with --pool.",
+		"object was\n"
+		"lost, no byte was wrong, the time for a byte is as good in the last "
+		"quarter as\n"
+		"in the second (to a factor of 2; 40 steps or more), and the pool's use "
+		"is back\n"
+		"where it was.\n"
+		"\n"
+		"The others measure one kind of work beside what the machine can do: a "
+		"round trip\n"
+		"between two processes over a raw pair of sockets, with messages of the "
+		"same\n"
+		"size, and a copy, the better of memcpy and streaming stores, between "
+		"memory that\n"
+		"was touched before. All processes are pinned to one CPU (but not a node "
+		"that is\n"
+		"given). Baseline and store alternate within a run; the figures are "
+		"medians of\n"
+		"--runs. The exit status says whether it could be measured, not how fast "
+		"it was.\n"
+		"\n"
+		"hit: get and release in place, its system calls counted by a filter, "
+		"and its\n"
+		"time with 1, 8 and 64 clients attached. put, get: 4 KiB, 1 MiB and 64 "
+		"MiB.\n"
+		"batch: 64 objects of 1 KiB to 1 MiB in a call. clients: attach, page "
+		"tables,\n"
+		"hits and removes with up to 250 clients. growth: from 1,000 objects to "
+		"a\n"
+		"million.\n"
+		"\n"
+		"Without --socket and $CENOTE_SOCKET it starts a node of its own, with "
+		"--pool.",
 	.operand_min = 1,
 	.operand_max = 1,
 	.options = {bench_specs, ARRAY_LEN(bench_specs)},

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The main jobs as a user runs them: the station, its planted fault, the replay of a trace.
+"""The main jobs as a user runs them: the station, its planted fault, the replay of a trace;
+and a short run of each bench, which must work, however fast it is.
 
 Release build (CENOTE_BUILD). The traces lie in ../shared and are no part of the tree: where
 they are absent the replays are skipped, and say so.
@@ -10,6 +11,8 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CENOTE = ROOT / "build" / "cenote"
@@ -45,6 +48,53 @@ def a_flipped_byte_is_seen():
     expect(result, wrong_bytes=1, failed_puts=0)
 
 
+def bench(name, *keys):
+    """A short run: these figures are there, and they and all times are above 0."""
+    result = run("bench", name, "--quick", "--runs", "1")
+    expect(result, profile=name, runs=1)
+    assert result["page_size"] >= 4096, result
+    for key in keys:
+        assert result[key] > 0, f"{key} is {result[key]}"
+    for row, times in result["rows"].items():
+        assert times["count"] > 0 and 0 < times["p50_us"] <= times["p99_us"] <= times["p999_us"], (row, times)
+    return result
+
+
+def bench_hit():
+    result = bench("hit", "ratio_rtt_to_hit_1k", "ratio_rtt_to_hit_100k", "ratio_hit_64_to_1_clients",
+                   "hit_cpu_ns_1_client", "hit_cpu_ns_8_clients", "hit_cpu_ns_64_clients")
+    expect(result, syscalls_per_hit=0)
+
+
+def bench_put():
+    bench("put", "ratio_1m", "ratio_64m", "ratio_batch_64x1m", "ratio_4k_to_rtt", "ratio_stream_8")
+
+
+def bench_get():
+    bench("get", "ratio_1m", "ratio_64m")
+
+
+def bench_batch():
+    bench("batch", "ratio_put_64x1m", "ratio_get_into_64x1m", "ratio_put_1k_each_to_batch")
+
+
+def bench_clients():
+    result = bench("clients", "hit_cpu_ns_1_clients", "hit_cpu_ns_250_clients", "remove_ns_250_clients")
+    assert "attach_250_clients" in result["rows"], result
+
+
+def bench_growth():
+    with tempfile.TemporaryDirectory() as directory:
+        chart = pathlib.Path(directory) / "growth.svg"
+        done = subprocess.run([CENOTE, "bench", "growth", "--quick", "--runs", "1", "--svg", chart],
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        root = xml.etree.ElementTree.parse(chart).getroot()
+        assert root.tag.endswith("svg") and len(root.findall(".//{*}polyline")) == 5, done.stdout
+    result = bench("growth", "ratio_hit_last_to_first", "bytes_beside_per_object")
+    assert result["bytes_beside_per_object"] < 10000, result
+
+
 def replay(name, touches, blocks, ratio):
     trace = TRACES / name
     if not trace.exists():
@@ -64,7 +114,8 @@ def replay_of_synthetic():
 
 def main():
     passed = failed = skipped = 0
-    for case in (station, a_flipped_byte_is_seen, replay_of_conversation, replay_of_synthetic):
+    for case in (station, a_flipped_byte_is_seen, bench_hit, bench_put, bench_get, bench_batch, bench_clients,
+                 bench_growth, replay_of_conversation, replay_of_synthetic):
         if len(sys.argv) > 1 and sys.argv[1] not in case.__name__:
             continue
         try:
