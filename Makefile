@@ -11,15 +11,17 @@ CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-de
 	clang clang-format libclang-rt-14-dev \
 	python3-dev python3-numpy python3-pytest python3-mesonpy python3-pip
 
-.PHONY: help deps quickstart build check install model-full fuzz \
+.PHONY: help deps quickstart build python check install compare model-full fuzz \
 	deps-check release debug tsan clang
 
 help:
 	@echo 'make quickstart   install what is missing, build, run a small station on a 1 GiB pool'
 	@echo 'make build        release build: build/cenote, build/cenoted, build/libcenote.so'
+	@echo 'make python       the Python package: build/src/python/cenote'
 	@echo 'make check        all checks; SUITE=unit and ONLY=NAME narrow them, LIST=1 lists them'
 	@echo 'make install      install the release build; prefix=$(prefix), DESTDIR='
 	@echo 'make deps         install the missing Debian packages of the build'
+	@echo 'make compare      beside Redis, which it installs if missing; JSON=1 prints JSON'
 	@echo 'make fuzz         fuzz the messages, SECONDS=$(SECONDS)'
 	@echo 'make model-full   the long searches of the hold model (hours)'
 
@@ -44,6 +46,11 @@ build-clang/build.ninja:
 build: build/build.ninja
 	@ninja -C build products
 
+python: build
+	@bash scripts/deps.sh python3-dev python3-numpy
+	@meson configure build -Dpython=enabled
+	@ninja -C build python
+
 # What tests/run.py asks for: the build directories with their test programs.
 release: build/build.ninja
 	@meson configure build -Dwerror=true -Dtests=enabled -Dpython=enabled
@@ -61,6 +68,9 @@ install: build/build.ninja
 	@meson configure build -Dprefix=$(prefix)
 	@ninja -C build products
 	DESTDIR=$(DESTDIR) meson install -C build --no-rebuild --quiet
+
+compare:
+	@bench/compare/run $(if $(JSON),--json)
 
 model-full: deps-check
 	$(PYTHON) tests/model/check_model.py --full

@@ -34,7 +34,7 @@ def test_wheel(tmp_path, node):
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     there = {p.name for p in (tmp_path / "site/cenote").iterdir()}
-    assert there == {"__init__.py", "__init__.pyi", "_cenote.abi3.so", "py.typed", "tensor.py"}
+    assert there == {"__init__.py", "__init__.pyi", "_cenote.abi3.so", "bench.py", "py.typed", "tensor.py"}
     assert len(list((tmp_path / "site").iterdir())) == 2  # the package and what pip knows of it
     program = ("import cenote; s = cenote.connect(); s.put('w', b'1'); print(bytes(s.get('w'))); "
                "s.remove('w')")
