@@ -52,6 +52,9 @@ static bool member_work(struct crew *crew, uint32_t number, const struct rival *
 	for (uint32_t i = 0; i < work->rounds && right; i++)
 		right = member_round(rival, work, store, keys);
 	crew->end_ns[number] = tool_now_ns();
+	/* Nobody detaches while others are being timed. */
+	if (right)
+		(void)pthread_barrier_wait(&crew->barrier);
 	return right;
 }
 

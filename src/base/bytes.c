@@ -143,3 +143,8 @@ const char *format_duration(char *text, size_t text_size, uint64_t ns)
 	return format_steps(
 		text, text_size, ns, duration_steps, ARRAY_LEN(duration_steps));
 }
+
+void bytes_zero(void *to, size_t size)
+{
+	memset(to, 0, size);
+}

@@ -37,6 +37,10 @@ static inline uint64_t round_up_pow2(uint64_t value)
 	return value <= 1 ? 1 : 1ull << (64 - __builtin_clzll(value - 1));
 }
 
+/* For some hundred bytes: the C library's vectors. A compiler that knows the size would
+ * write "rep stos", which takes three times as long. */
+void bytes_zero(void *to, size_t size);
+
 /* "4096", "64K", "640M", "1G", "2T", "2GiB": digits and at most one unit. No fractions:
  * "1.5G" is refused, "1536M" says it. */
 int parse_size(const char *text, uint64_t *ret_size_bytes) MUST_CHECK;

@@ -86,6 +86,7 @@ static size_t batch_pack(
 	struct msg_pack pack;
 	size_t packed = 0;
 
+	batch->rest = call_rest(&batch->call);
 	msg_pack_init(&pack, batch->call.lane->out, MSG_SIZE_MAX);
 	while (packed < count && packed < BATCH_ITEMS && pack.used < BATCH_BYTES) {
 		size_t size = batch->ops->encode(batch, indices[packed],

@@ -60,7 +60,7 @@ static size_t fetch_encode(struct batch *batch, size_t index, void *buffer, size
 	struct msg_get msg = {
 		.key = {.data = key->data, .size = key->size},
 		.flags = batch->judge == CALL_DAEMON ? GET_WAIT : 0,
-		.timeout_ns = call_rest(&batch->call),
+		.timeout_ns = batch->rest,
 	};
 
 	return msg_get_encode(buffer, size, &msg);

@@ -78,7 +78,8 @@ struct batch {
 	const struct batch_ops *ops;
 	struct call call;
 	enum call_judge judge;
-	int err; /* why an item could not be encoded */
+	uint64_t rest; /* of the deadline, when the message in hand was begun */
+	int err;       /* why an item could not be encoded */
 	void *arg;
 };
 

@@ -54,7 +54,7 @@ static size_t start_encode(struct batch *batch, size_t index, void *buffer, size
 {
 	const struct put_batch *puts = batch->arg;
 	const struct putting *putting = &puts->puttings[index];
-	uint64_t timeout = call_rest(&batch->call);
+	uint64_t timeout = batch->rest;
 
 	if (!puts->may_wait)
 		timeout = MIN(timeout, PATIENCE_NS);
@@ -221,6 +221,20 @@ static void end_all(struct put_batch *puts, struct batch *batch, const struct to
 
 /* ---- chunks -------------------------------------------------------------- */
 
+/* Hashes, as bits: what is not in it was not met; what is may have been. */
+struct seen {
+	uint64_t bits[8];
+};
+
+static bool seen_add(struct seen *seen, uint64_t hash)
+{
+	uint64_t *word = &seen->bits[hash / 64 % 8], bit = 1ull << hash % 64;
+	bool was = *word & bit;
+
+	*word |= bit;
+	return was;
+}
+
 static bool same_key(const struct putting *a, const struct putting *b)
 {
 	return a->hash == b->hash && a->put.key.size == b->put.key.size &&
@@ -232,6 +246,7 @@ static bool same_key(const struct putting *a, const struct putting *b)
 static size_t chunk_count(const struct put_batch *puts, const size_t *indices,
 	size_t count, uint64_t pool_size)
 {
+	struct seen seen = {0};
 	uint64_t bytes = 0;
 	size_t taken = 0;
 
@@ -241,6 +256,8 @@ static size_t chunk_count(const struct put_batch *puts, const size_t *indices,
 		bytes += MIN(next->put.size, pool_size);
 		if (taken > 0 && bytes > pool_size / 8)
 			break;
+		if (!seen_add(&seen, next->hash))
+			continue;
 		for (size_t i = 0; i < taken; i++) {
 			if (same_key(&puts->puttings[indices[i]], next))
 				return taken;

@@ -7,6 +7,7 @@
  */
 #include "node/node_priv.h"
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 #include <inttypes.h>
@@ -45,15 +46,14 @@ struct op *op_new(struct node *node, struct lane *lane, const struct service *se
 	list_del(entry);
 	node->ops_used++;
 	op = container_of(entry, struct op, entry);
-	*op = (struct op){
-		.lane = lane,
-		.service = service,
-		.stage = OP_ARRIVED,
-		.message = message,
-		.message_size = size,
-		.slot = SLOT_NONE,
-		.deadline = UINT64_MAX,
-	};
+	bytes_zero(op, sizeof(*op));
+	op->lane = lane;
+	op->service = service;
+	op->stage = OP_ARRIVED;
+	op->message = message;
+	op->message_size = size;
+	op->slot = SLOT_NONE;
+	op->deadline = UINT64_MAX;
 	list_init(&op->entry);
 	list_init(&op->owner_entry);
 	list_init(&op->wait_entry);
