@@ -175,22 +175,32 @@ void sim_step_once(struct sim *sim)
 
 /* ---- a run --------------------------------------------------------------- */
 
-/* The pool, and what is put into it: small ones, or a few that are moved in pieces. */
+/* The pool, and what is put into it: mostly a small one; a large one, in which relocations
+ * are made in pieces; or one of so many small objects that slots run out before bytes. */
 static void choose_pool(struct sim *sim)
 {
 	static const uint64_t pools[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10};
-	static const unsigned keys[] = {8, 20, 96};
-	bool large = sim_chance(sim, 10);
-	uint64_t pool = large ? 12 << 20 : pools[sim_pick(sim, ARRAY_LEN(pools))];
-	struct sim_setup setup = {.pool_size = pool,
-		.nslots = large ? 256 : (uint32_t)(16 + sim_pick(sim, 48)),
+	static const unsigned keys[] = {8, 20, SIM_KEYS};
+	struct sim_profile *profile = &sim->profile;
+	uint64_t roll = sim_pick(sim, 10);
+	struct sim_setup setup = {.pool_size = pools[sim_pick(sim, ARRAY_LEN(pools))],
+		.nslots = (uint32_t)(16 + sim_pick(sim, 48)),
 		.seed = sim->seed};
 
+	profile->keys = keys[sim_pick(sim, ARRAY_LEN(keys))];
+	if (roll == 0) {
+		setup.pool_size = 12 << 20;
+		setup.nslots = 256;
+		profile->keys = 8;
+	} else if (roll == 1) {
+		setup.pool_size = pools[0];
+		profile->keys = SIM_KEYS;
+		profile->all_small = true;
+	}
+	profile->size_most = setup.pool_size / (sim_chance(sim, 50) ? 16 : 64);
+	if (profile->keys == SIM_KEYS)
+		profile->size_most = setup.pool_size / 128;
 	sim_world_open(&sim->world, &setup);
-	sim->profile.keys = keys[sim_pick(sim, large ? 2 : ARRAY_LEN(keys))];
-	sim->profile.size_most = sim_chance(sim, 50) ? pool / 16 : pool / 64;
-	if (sim->profile.keys == SIM_KEYS)
-		sim->profile.size_most = pool / 128;
 }
 
 /* What kind of world the seed has. */

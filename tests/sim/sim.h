@@ -293,6 +293,7 @@ struct sim_profile {
 	unsigned procs;
 	unsigned views; /* that a client keeps at most */
 	unsigned keys;
+	bool all_small;
 	uint64_t put_timeout_ns;
 };
 

@@ -37,6 +37,8 @@ static uint64_t choose_size(struct sim *sim, uint32_t key)
 	uint64_t klen = sim->oracle.keys[key].size;
 	uint64_t largest = pool - (klen > KEY_INLINE ? klen : 0);
 
+	if (sim->profile.all_small)
+		return sim_pick(sim, 300);
 	switch (sim_pick(sim, 20)) {
 	case 0:
 		return 0;
