@@ -16,6 +16,8 @@
 #define MUST_CHECK                   __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_at, args) __attribute__((format(printf, format_at, args)))
 #define CLEANUP(fn)                  __attribute__((cleanup(fn)))
+/* For small steps that only become cheap where their arguments are constants. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 

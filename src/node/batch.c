@@ -108,18 +108,23 @@ static void batch_start_item(
 	op_run(node, started);
 }
 
-/* All have answered. */
+/* All have answered. Answers that came in the order of their requests lie as they are to be
+ * sent, and are mostly one piece. */
 static void batch_finish(struct node *node, struct op *op)
 {
 	const struct batch *batch = &op->batch;
 	struct msg_pack pack;
 
 	msg_pack_init(&pack, node->out, sizeof(node->out));
-	for (uint32_t i = 0; i < batch->count; i++) {
-		const struct batch_reply *reply = &batch->replies[i];
+	for (uint32_t i = 0; i < batch->count;) {
+		const struct batch_reply *first = &batch->replies[i];
+		uint32_t size = 0, count = 0;
 
-		memcpy(msg_pack_tail(&pack), batch->bytes + reply->off, reply->size);
-		msg_pack_add(&pack, reply->size);
+		for (; i < batch->count && batch->replies[i].off == first->off + size;
+			i++, count++)
+			size += batch->replies[i].size;
+		memcpy(msg_pack_tail(&pack), batch->bytes + first->off, size);
+		msg_pack_add_all(&pack, size, count);
 	}
 	op_reply(node, op, msg_pack_finish(&pack, MSG_TYPE_BATCH_DONE));
 }

@@ -122,6 +122,17 @@ static void raise_file_limit(const struct daemon *daemon)
 			(uint64_t)limit.rlim_cur, wanted);
 }
 
+/* Without the right to it the daemon is as quick as anyone. */
+static void raise_priority(const struct daemon *daemon)
+{
+	int nice = -(int)daemon->config.priority;
+
+	if (nice == 0 || setpriority(PRIO_PROCESS, 0, nice) == 0)
+		return;
+	log_line(&daemon->log, LOG_LEVEL_DEBUG, "priority",
+		"nice=%d msg=\"not permitted; it stays as it was started\"", nice);
+}
+
 static int open_segments(struct daemon *daemon)
 {
 	const struct node_config *config = &daemon->config;
@@ -327,6 +338,7 @@ static int start(struct daemon *daemon)
 	int err;
 
 	raise_file_limit(daemon);
+	raise_priority(daemon);
 	err = start_node(daemon);
 	if (err == 0)
 		err = tell_pages(daemon);

@@ -43,7 +43,9 @@ static void node_make_lists(struct node *node)
 	for (uint32_t i = 0; i < node->config.max_ops; i++) {
 		struct op *op = &node->ops[i];
 
+		list_init(&op->owner_entry);
 		list_init(&op->wait_entry);
+		list_init(&op->batch.ops);
 		ticket_init(&op->ticket);
 		list_add_tail(&node->free_ops, &op->entry);
 	}

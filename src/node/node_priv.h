@@ -88,6 +88,13 @@ struct op {
 	struct list entry;       /* in node.ready, or free */
 	struct list owner_entry; /* in lane.ops or batch.ops */
 	struct list wait_entry;  /* in a bucket of node.waiting */
+	struct ticket ticket;
+	struct batch batch;
+	void *kept;
+	void *reply; /* the finished answer, while a fault delays it */
+	size_t reply_size;
+
+	/* Above: nothing, when the op is free. From here on: zeroed by op_new(). */
 	struct lane *lane;
 	struct op *parent; /* the batch it is an item of */
 	uint32_t item;     /* its place there */
@@ -103,7 +110,6 @@ struct op {
 
 	const void *message; /* the caller's, or `kept` */
 	size_t message_size;
-	void *kept;
 	struct msg_bytes value; /* in the message, like key.data */
 	struct index_key key;
 	uint64_t size;
@@ -114,11 +120,6 @@ struct op {
 	uint32_t slot;   /* SLOT_NONE: none */
 	uint64_t life;
 	uint64_t generation;
-
-	struct ticket ticket;
-	struct batch batch;
-	void *reply; /* the finished answer, while a fault delays it */
-	size_t reply_size;
 };
 
 enum service_flag {

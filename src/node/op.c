@@ -46,7 +46,7 @@ struct op *op_new(struct node *node, struct lane *lane, const struct service *se
 	list_del(entry);
 	node->ops_used++;
 	op = container_of(entry, struct op, entry);
-	bytes_zero(op, sizeof(*op));
+	bytes_zero(&op->lane, sizeof(*op) - offsetof(struct op, lane));
 	op->lane = lane;
 	op->service = service;
 	op->stage = OP_ARRIVED;
@@ -54,19 +54,25 @@ struct op *op_new(struct node *node, struct lane *lane, const struct service *se
 	op->message_size = size;
 	op->slot = SLOT_NONE;
 	op->deadline = UINT64_MAX;
-	list_init(&op->entry);
-	list_init(&op->owner_entry);
-	list_init(&op->wait_entry);
-	list_init(&op->batch.ops);
-	ticket_init(&op->ticket);
 	return op;
+}
+
+/* Memory that hardly any op has. */
+static void op_free_memory(struct op *op)
+{
+	if (op->kept == NULL && op->reply == NULL && op->batch.replies == NULL)
+		return;
+	free(op->kept);
+	free(op->reply);
+	free(op->batch.replies);
+	op->kept = op->reply = op->batch.replies = NULL;
 }
 
 static void op_free(struct node *node, struct op *op)
 {
 	CHECK(op->stage != OP_FREE && op->ticket.state == TICKET_IDLE);
 	CHECK(list_is_empty(&op->batch.ops));
-	heap_remove(&node->timers, timer_of_op(node, op));
+	op_clear_deadline(node, op);
 	list_del(&op->entry);
 	list_del(&op->owner_entry);
 	list_del(&op->wait_entry);
@@ -74,10 +80,7 @@ static void op_free(struct node *node, struct op *op)
 		op->lane->request = NULL;
 	if (node->arriving == op)
 		node->arriving = NULL;
-	free(op->kept);
-	free(op->reply);
-	free(op->batch.replies);
-	op->kept = op->reply = op->batch.replies = NULL;
+	op_free_memory(op);
 	op->stage = OP_FREE;
 	list_add_head(&node->free_ops, &op->entry);
 	node->ops_used--;
@@ -155,7 +158,10 @@ void op_set_deadline(struct node *node, struct op *op)
 
 void op_clear_deadline(struct node *node, struct op *op)
 {
-	heap_remove(&node->timers, timer_of_op(node, op));
+	uint32_t timer = timer_of_op(node, op);
+
+	if (heap_has(&node->timers, timer))
+		heap_remove(&node->timers, timer);
 }
 
 /* What points into the message follows it into its copy. */

@@ -17,38 +17,39 @@
 
 static void one_way_run(struct node *node, struct op *op);
 
+/* By type, so that a batch need not search for each of its items. */
+#define SERVICE(TYPE, flags, decode, run, cancel) \
+	[MSG_TYPE_##TYPE] = {MSG_TYPE_##TYPE, flags, decode, run, cancel}
+
 static const struct service services[] = {
-	{MSG_TYPE_HELLO, SERVICE_STRANGER, hello_decode, hello_run, hello_cancel},
-	{MSG_TYPE_BYE, 0, NULL, bye_run, NULL},
-	{MSG_TYPE_PUT_START, SERVICE_ITEM | SERVICE_PUTS, put_start_decode, put_run,
-		put_cancel},
-	{MSG_TYPE_PUT, SERVICE_ITEM | SERVICE_PUTS, put_decode, put_run, put_cancel},
-	{MSG_TYPE_PUT_END, SERVICE_ITEM | SERVICE_PUTS, put_end_decode, put_end_run,
-		put_end_cancel},
-	{MSG_TYPE_PUT_ABORT, SERVICE_ITEM | SERVICE_PUTS, put_abort_decode, put_abort_run,
-		NULL},
-	{MSG_TYPE_GET, SERVICE_ITEM, get_decode, get_run, get_cancel},
-	{MSG_TYPE_UNPIN, SERVICE_ONE_WAY, NULL, one_way_run, NULL},
-	{MSG_TYPE_TELL, SERVICE_ONE_WAY, NULL, one_way_run, NULL},
-	{MSG_TYPE_REMOVE, SERVICE_ITEM, remove_decode, remove_run, NULL},
-	{MSG_TYPE_TAKE, SERVICE_ITEM, take_decode, take_run, NULL},
-	{MSG_TYPE_READ, SERVICE_ITEM, read_decode, read_run, NULL},
-	{MSG_TYPE_STAT, SERVICE_ITEM, stat_decode, stat_run, NULL},
-	{MSG_TYPE_LIST, SERVICE_ITEM, NULL, list_run, NULL},
-	{MSG_TYPE_INFO, SERVICE_ITEM, NULL, info_run, NULL},
-	{MSG_TYPE_FAULT, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_run, NULL},
-	{MSG_TYPE_FAULT_STATUS, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_status_run,
-		NULL},
-	{MSG_TYPE_BATCH, 0, NULL, batch_run, batch_cancel},
+	SERVICE(HELLO, SERVICE_STRANGER, hello_decode, hello_run, hello_cancel),
+	SERVICE(BYE, 0, NULL, bye_run, NULL),
+	SERVICE(PUT_START, SERVICE_ITEM | SERVICE_PUTS, put_start_decode, put_run,
+		put_cancel),
+	SERVICE(PUT, SERVICE_ITEM | SERVICE_PUTS, put_decode, put_run, put_cancel),
+	SERVICE(PUT_END, SERVICE_ITEM | SERVICE_PUTS, put_end_decode, put_end_run,
+		put_end_cancel),
+	SERVICE(PUT_ABORT, SERVICE_ITEM | SERVICE_PUTS, put_abort_decode, put_abort_run,
+		NULL),
+	SERVICE(GET, SERVICE_ITEM, get_decode, get_run, get_cancel),
+	SERVICE(UNPIN, SERVICE_ONE_WAY, NULL, one_way_run, NULL),
+	SERVICE(TELL, SERVICE_ONE_WAY, NULL, one_way_run, NULL),
+	SERVICE(REMOVE, SERVICE_ITEM, remove_decode, remove_run, NULL),
+	SERVICE(TAKE, SERVICE_ITEM, take_decode, take_run, NULL),
+	SERVICE(READ, SERVICE_ITEM, read_decode, read_run, NULL),
+	SERVICE(STAT, SERVICE_ITEM, stat_decode, stat_run, NULL),
+	SERVICE(LIST, SERVICE_ITEM, NULL, list_run, NULL),
+	SERVICE(INFO, SERVICE_ITEM, NULL, info_run, NULL),
+	SERVICE(FAULT, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_run, NULL),
+	SERVICE(FAULT_STATUS, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_status_run, NULL),
+	SERVICE(BATCH, 0, NULL, batch_run, batch_cancel),
 };
 
 const struct service *service_find(enum msg_type type)
 {
-	for (size_t i = 0; i < ARRAY_LEN(services); i++) {
-		if (services[i].type == type)
-			return &services[i];
-	}
-	return NULL;
+	if (type >= ARRAY_LEN(services) || services[type].run == NULL)
+		return NULL;
+	return &services[type];
 }
 
 /* ---- what may be served -------------------------------------------------- */

@@ -97,16 +97,31 @@ static struct bucket *bucket_of(const struct share *share, uint32_t slot, unsign
 		log2)[which == 0 ? index_first(hash, log2) : index_second(hash, log2)];
 }
 
-void index_del(struct share *share, uint32_t slot)
+/* Whoever has another tag need not be looked at. */
+static void bucket_drop(struct bucket *bucket, uint16_t tag, uint32_t slot)
 {
-	for (unsigned which = 0; which < 2; which++) {
-		struct bucket *bucket = bucket_of(share, slot, which);
+	for (unsigned word = 0; word < 2; word++) {
+		uint64_t matches = index_matches(bucket, word, tag);
 
-		for (unsigned lane = 0; lane < 8; lane++)
-			if (lane_tag(bucket, lane) != 0 &&
+		for (; matches != 0; matches &= matches - 1) {
+			unsigned lane = word * 4 +
+					(unsigned)__builtin_ctzll(matches) / 16;
+
+			if (lane_tag(bucket, lane) == tag &&
 				lane_slot(bucket, lane) == slot)
 				lane_set(bucket, lane, 0);
+		}
 	}
+}
+
+void index_del(struct share *share, uint32_t slot)
+{
+	uint32_t log2 = log2_now(share, memory_order_relaxed);
+	struct bucket *buckets = share_buckets(share, log2);
+	uint64_t hash = share->slots[slot].hash;
+
+	bucket_drop(&buckets[index_first(hash, log2)], index_tag(hash), slot);
+	bucket_drop(&buckets[index_second(hash, log2)], index_tag(hash), slot);
 }
 
 bool index_has(const struct share *share, uint32_t slot)

@@ -117,6 +117,8 @@ void msg_pack_init(struct msg_pack *pack, void *buffer, size_t size);
 void *msg_pack_tail(const struct msg_pack *pack);
 size_t msg_pack_room(const struct msg_pack *pack);
 void msg_pack_add(struct msg_pack *pack, size_t message_size);
+/* The same for `count` messages, end to end. */
+void msg_pack_add_all(struct msg_pack *pack, size_t messages_size, uint32_t count);
 /* Write the head, of type BATCH or BATCH_DONE; the size of the whole message. */
 size_t msg_pack_finish(struct msg_pack *pack, enum msg_type type);
 

@@ -9,13 +9,18 @@ with the same arrays in turns. What is not found is left out. numpy is needed.
 
 All processes are pinned to one CPU (but not a node that is given). Copy, store and C
 alternate; figures are medians of the runs. A hit is get() and release(), many timed together,
-with the loop around them.
+with the loop around them; each run times it before and after C's.
+
+Rows are those of a training step: 9 fields of 8,192 tokens each, put, read as eight ranks would,
+and removed. `rows_4096_to_1024` is what a row of 4,096 costs to one of 1,024, in the same run; it
+is left out where the pool has no room for them.
 """
 
 import argparse
 import contextlib
 import ctypes
 import ctypes.util
+import functools
 import gc
 import json
 import os
@@ -40,7 +45,11 @@ RING = 64  # objects of 1 MiB that live at once
 HITS = 1000
 NODE_DEADLINE_S = 60
 C_DEADLINE_S = 60
-AIMS = {"hit_ns_over_c": 400, "put_64m_percent_over_c": 3}  # at most
+ROWS = 1024  # and four times as many
+FIELDS = 9
+RANKS = 8
+TOKENS = 8192
+AIMS = {"hit_ns_over_c": 400, "put_64m_percent_over_c": 3, "rows_4096_to_1024": 1.2}  # at most
 
 
 def program(name, given):
@@ -159,8 +168,9 @@ def c_store(socket):
 class Bench:
     """One run after another of everything; rows by name."""
 
-    def __init__(self, store, in_c):
-        self.store, self.in_c = store, in_c
+    def __init__(self, store, in_c, c_hit_ns):
+        """`c_hit_ns()`: what a hit takes in C; it and `in_c` are None where C is left out."""
+        self.store, self.in_c, self.c_hit_ns = store, in_c, c_hit_ns
         self.rows = {}
         self.source = numpy.random.default_rng(1).integers(0, 255, SOURCE, numpy.uint8)
         self.target = numpy.zeros(64 * M, numpy.uint8)
@@ -188,8 +198,17 @@ class Bench:
             get(key).release()
 
     def hits(self):
-        for _ in range(20):
+        for _ in range(10):
             self.timed("hit", 0, self.hit_all, of=HITS)
+
+    def hits_beside_c(self):
+        self.hits()
+        if self.c_hit_ns:
+            self.rows.setdefault("c_hit", Row()).add(self.c_hit_ns())
+        self.hits()
+
+    def put(self, key, data):
+        self.store.put(key, data, softpin=True)
 
     def puts(self, name, size, rounds, ring):
         """Around a ring of objects, the oldest removed first; the copy has the same bytes."""
@@ -198,11 +217,7 @@ class Bench:
             self.number += 1
             self.store.remove(key)
             data = self.next_source(size)
-            if self.in_c and size == 64 * M:  # where it is nothing to come from Python
-                self.timed(f"c_put_{name}", size, self.in_c.put, key, data)
-                self.store.remove(key)
-                data = self.next_source(size)
-            self.timed(f"put_{name}", size, self.store.put, key, data, softpin=True)
+            self.timed(f"put_{name}", size, self.put, key, data)
             if size >= M:
                 self.timed(f"copy_{name}", size, numpy.copyto, self.target[:size],
                            self.next_source(size))
@@ -212,9 +227,27 @@ class Bench:
         as_bytes = data.tobytes()
         for _ in range(max(1, rounds // 4)):
             self.store.remove(key)
-            self.timed(f"put_{name}_bytes", size, self.store.put, key, as_bytes, softpin=True)
+            self.timed(f"put_{name}_bytes", size, self.put, key, as_bytes)
         for i in range(ring):
             self.store.remove(f"python/{name}/{i}")
+
+    def puts_beside_c(self, size):
+        """Of 64 MiB, where the way to C and back is nothing. Each takes the first turn as often,
+        with each half of the source."""
+        for i in range(32):
+            turns = [("python", self.put), ("c", self.in_c.put)]
+            for who, put in turns if i // 2 % 2 else reversed(turns):
+                self.store.remove("python/beside")
+                data = self.source[i % 2 * size:][:size]
+                self.timed(f"put_64m_by_{who}", size, put, "python/beside", data)
+        self.store.remove("python/beside")
+
+    @staticmethod
+    def all_done(results):
+        """Raises what went wrong in a batch."""
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
 
     def batches(self, name, size, rounds):
         keys = [f"python/batch/{i}" for i in range(64)]
@@ -223,20 +256,46 @@ class Bench:
             done = self.timed(f"put_batch_64x{name}", size, self.store.put_batch, keys, arrays,
                               of=64, softpin=True)
             found = self.timed(f"get_batch_64x{name}", 0, self.store.get_batch, keys, of=64)
-            for result in [*done, *found]:
-                if isinstance(result, cenote.CenoteError):
-                    raise result
+            self.all_done([*done, *found])
             for buffer in found:
                 buffer.release()
             self.timed(f"remove_batch_64x{name}", 0, self.store.remove_batch, keys, of=64)
 
+    def rollout(self, rows):
+        """Seconds that so many rows take; see the head of this file."""
+        fields = [numpy.full(TOKENS, i, numpy.int16) for i in range(FIELDS)]
+        keys = [[f"python/{row}/{field}" for field in range(FIELDS)] for row in range(rows)]
+        started = time.perf_counter()
+        for row in keys:
+            self.all_done(self.store.put_tensor_batch(row, fields, softpin=True))
+        for rank in range(RANKS):
+            for row in keys[rank::RANKS]:
+                self.all_done(self.store.get_tensor_batch(row))
+        for row in keys:
+            self.store.remove_batch(row)
+        return time.perf_counter() - started
+
+    def rollouts(self):
+        """The same number of rows in large and in small steps, these around those."""
+        need = 4 * ROWS * FIELDS * (TOKENS * 2 + 512)
+        if json.loads(self.store.info("stats"))["pool"]["largest_hole"] < need:
+            return
+        small = [self.rollout(ROWS), self.rollout(ROWS)]
+        large = self.rollout(4 * ROWS)
+        small += [self.rollout(ROWS), self.rollout(ROWS)]
+        for name, seconds in (("row_of_4096", large), ("row_of_1024", sum(small))):
+            self.rows.setdefault(name, Row(FIELDS * TOKENS * 2)).add(seconds * 1e9 / (4 * ROWS))
+
     def run(self):
-        self.hits()
+        self.hits_beside_c()
         self.puts("4k", 4 * K, 200, 1)
         self.puts("1m", M, 100, RING)
         self.puts("64m", 64 * M, 16, 1)
+        if self.in_c:
+            self.puts_beside_c(64 * M)
         self.batches("1k", K, 20)
         self.batches("1m", M, 4)
+        self.rollouts()
         return {name: row.end_run() for name, row in self.rows.items()}
 
     def clean(self):
@@ -245,14 +304,18 @@ class Bench:
 
 def c_hit(tool, socket):
     """What a hit takes in C, in ns."""
-    done = subprocess.run([tool, "bench", "hit", "--json", "--quick", "--runs=1", f"--socket={socket}"],
-                          stdout=subprocess.PIPE, check=True, timeout=C_DEADLINE_S)
+    try:
+        done = subprocess.run(
+            [tool, "bench", "hit", "--json", "--quick", "--runs=1", f"--socket={socket}"],
+            stdout=subprocess.PIPE, check=True, timeout=C_DEADLINE_S)
+    except subprocess.SubprocessError as error:
+        sys.exit(f"cenote.bench: {error}")
     return json.loads(done.stdout)["rows"]["hit_1k"]["p50_us"] * 1000
 
 
 # ---- the result ------------------------------------------------------------
 
-def figures_of(run, c_hit_ns):
+def figures_of(run):
     """Of one run."""
     figures = {"hit_ns": run["hit"]}
     for size in ("1m", "64m"):
@@ -261,11 +324,13 @@ def figures_of(run, c_hit_ns):
         figures[f"ratio_put_{size}_bytes"] = copy / run[f"put_{size}_bytes"]
         figures[f"ratio_get_into_{size}"] = copy / run[f"get_into_{size}"]
     figures["ratio_put_batch_64x1m"] = run["copy_1m"] / run["put_batch_64x1m"]
-    if c_hit_ns:
-        figures["c_hit_ns"] = c_hit_ns
-        figures["hit_ns_over_c"] = run["hit"] - c_hit_ns
-    if "c_put_64m" in run:
-        figures["put_64m_percent_over_c"] = 100 * (run["put_64m"] / run["c_put_64m"] - 1)
+    if "c_hit" in run:
+        figures["c_hit_ns"] = run["c_hit"]
+        figures["hit_ns_over_c"] = run["hit"] - run["c_hit"]
+    if "put_64m_by_c" in run:
+        figures["put_64m_percent_over_c"] = 100 * (run["put_64m_by_python"] / run["put_64m_by_c"] - 1)
+    if "row_of_4096" in run:
+        figures["rows_4096_to_1024"] = run["row_of_4096"] / run["row_of_1024"]
     return figures
 
 
@@ -305,10 +370,11 @@ def measure(options, socket):
     with cenote.connect(socket) as store:
         if not options.socket:
             warm(store)
-        bench = Bench(store, None if options.no_c else c_store(socket))
+        bench = Bench(store, None if options.no_c else c_store(socket),
+                      functools.partial(c_hit, tool, socket) if tool else None)
         gc.disable()
         for _ in range(options.runs):
-            runs.append(figures_of(bench.run(), c_hit(tool, socket) if tool else None))
+            runs.append(figures_of(bench.run()))
         bench.clean()
     figures = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
     return {"profile": "python", "python": sys.version.split()[0], "runs": options.runs,
