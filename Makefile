@@ -10,8 +10,9 @@ BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev
 CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-dev spin \
 	clang clang-format libclang-rt-14-dev \
 	python3-dev python3-numpy python3-pytest python3-mesonpy python3-pip
+TORCH_PACKAGES := python3-torch
 
-.PHONY: help deps quickstart build python check install compare model-full fuzz \
+.PHONY: help deps deps-torch quickstart build python check install compare model-full fuzz \
 	deps-check release debug tsan clang
 
 help:
@@ -21,6 +22,7 @@ help:
 	@echo 'make check        all checks; SUITE=unit and ONLY=NAME narrow them, LIST=1 lists them'
 	@echo 'make install      install the release build; prefix=$(prefix), DESTDIR='
 	@echo 'make deps         install the missing Debian packages of the build'
+	@echo 'make deps-torch   install torch, whose tests `make check` skips without it; 140 MB to load'
 	@echo 'make compare      beside Redis, which it installs if missing; JSON=1 prints JSON'
 	@echo 'make fuzz         fuzz the messages, SECONDS=$(SECONDS)'
 	@echo 'make model-full   the long searches of the hold model (hours)'
@@ -30,6 +32,9 @@ deps:
 
 deps-check:
 	@bash scripts/deps.sh $(CHECK_PACKAGES)
+
+deps-torch:
+	@bash scripts/deps.sh $(TORCH_PACKAGES)
 
 # A build directory is configured once; `meson configure` changes it later.
 build/build.ninja:

@@ -221,6 +221,8 @@ def report(display, program):
     mark = "FAILED" if tally.failed else "ok"
     display.say(f"  {mark:6} {program.suite.name}/{program.name}  {tally}  ({program.seconds:.1f} s)"
                 + (f"  {complaint}" if complaint else ""))
+    for line in re.findall(r"^SKIPPED \[.*", program.log.read_text(errors="replace"), re.M):
+        display.say(f"    {line}")  # pytest tells why
     if tally.failed:
         lines = program.log.read_text(errors="replace").splitlines()
         print("\n".join("    | " + line for line in lines[-TAIL_LINES:]))

@@ -11,6 +11,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -33,6 +34,26 @@ def until(condition, what):
     end = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
+
+
+class Caller(threading.Thread):
+    """One call in a thread of its own."""
+
+    def __init__(self, call):
+        super().__init__(daemon=True)
+        self.call = call
+        self.start()
+
+    def run(self):
+        try:
+            self.result = self.call()
+        except Exception as error:  # told by end()
+            self.result = error
+
+    def end(self):
+        self.join(60)
+        assert not self.is_alive(), "the call did not end"
+        return self.result
 
 
 class Node:
@@ -85,18 +106,29 @@ def stats(store):
     return json.loads(store.info("stats"))
 
 
+def counter(store, name):
+    return stats(store)["counters"][name]
+
+
 def waiting(store):
     """How many requests have ever waited for a key."""
-    found = [v for part in stats(store).values() if isinstance(part, dict)
-             for k, v in part.items() if k == "waits_key"]
-    assert len(found) == 1
-    return found[0]
+    return counter(store, "waits_key")
+
+
+@pytest.fixture(scope="session")
+def last_words(pytestconfig):
+    """Standard error as it was before pytest took it."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        copy = os.dup(2)
+    with os.fdopen(copy, "w") as file:
+        yield file
 
 
 @pytest.fixture(autouse=True)
-def end_of_patience():
+def end_of_patience(last_words):
     """A test that hangs, be it with the interpreter lock in hand, ends the run with a trace."""
-    faulthandler.dump_traceback_later(2 * DEADLINE_S, exit=True)
+    faulthandler.dump_traceback_later(2 * DEADLINE_S, exit=True, file=last_words)
     yield
     faulthandler.cancel_dump_traceback_later()
 

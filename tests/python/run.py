@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Runs the tests of the Python package: `run.py [pytest arguments]`.
+"""Runs the tests of the Python package: `run.py [pytest arguments]`. What was skipped, and what
+tests have measured, is told with its reason.
 
 $CENOTE_BUILD names the build directory. In a sanitized build the interpreter itself is not:
 the sanitizer is loaded before it, and does not judge what the interpreter leaks. The last
@@ -21,12 +22,16 @@ MODULE = BUILD / "src/python/cenote/_cenote.abi3.so"
 
 
 class Tally:
-    """Counts what pytest reports."""
+    """Counts what pytest reports, and tells what tests have measured."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
+        self.measured = []
 
     def pytest_runtest_logreport(self, report):
+        if report.when == "call":
+            name = report.nodeid.rpartition("::")[2]
+            self.measured += [f"{name}: {what} {value}" for what, value in report.user_properties]
         if report.failed:  # in a fixture too
             self.failed += 1
         elif report.skipped:
@@ -62,8 +67,10 @@ def main():
     if not any(os.path.exists(word.split("::")[0]) for word in arguments):
         arguments.append(str(HERE))
     tally = Tally()
-    status = pytest.main(["-p", "no:cacheprovider", "-q", "--rootdir", str(HERE), *arguments],
+    status = pytest.main(["-p", "no:cacheprovider", "-q", "-rs", "--rootdir", str(HERE), *arguments],
                          plugins=[tally])
+    for line in tally.measured:
+        print(line)
     tail = f", {tally.skipped} skipped" if tally.skipped else ""
     print(f"{tally.passed} passed, {tally.failed} failed{tail}")
     return int(status)

@@ -1,6 +1,9 @@
 """Tensors: what comes out is what went in, in place."""
 
+import os
 import struct
+import subprocess
+import sys
 
 import cenote
 import numpy
@@ -140,6 +143,28 @@ def test_batches(store):
     assert store.stat("a").holds == 1
     del got, have
     assert store.stat("a").holds == 0
+
+
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None  # its import fails
+import cenote
+store = cenote.connect()
+print(type(store.get_tensor("k")).__module__, store.get_tensor("k").tolist())
+try:
+    store.get_tensor("k", framework="torch")
+except TypeError as error:
+    print(error)
+"""
+
+
+def test_without_torch(store, node):
+    """What torch has put is an array of numpy; torch's tensors are refused with the reason."""
+    store.put("k", header(name=b"int32", kind=2))
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "CENOTE_SOCKET": node.socket}, check=True)
+    assert done.stdout.splitlines() == [
+        "numpy [0, 0]", "key 'k': torch is not installed; use framework='numpy'"]
 
 
 def test_bfloat16_needs_a_type(store):

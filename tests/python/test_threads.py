@@ -10,27 +10,7 @@ import time
 import cenote
 import numpy
 import pytest
-from conftest import BUILD, until, waiting
-
-
-class Caller(threading.Thread):
-    """One call in a thread of its own."""
-
-    def __init__(self, call):
-        super().__init__(daemon=True)
-        self.call = call
-        self.start()
-
-    def run(self):
-        try:
-            self.result = self.call()
-        except Exception as error:  # told by end()
-            self.result = error
-
-    def end(self):
-        self.join(60)
-        assert not self.is_alive(), "the call did not end"
-        return self.result
+from conftest import Caller, until, waiting
 
 
 WAITS = {
@@ -71,33 +51,36 @@ def count(number):
         number -= 1
 
 
-def test_k17_01_a_counter_goes_on_at_its_speed(store):
+def seconds_to_count():
+    started = time.perf_counter()
+    count(500_000)
+    return time.perf_counter() - started
+
+
+def test_k17_01_a_counter_goes_on_at_its_speed(store, record_property):
     """field case K17-01: at least 80 % of its solo speed while another thread is in a get.
 
-    The machine has other work too, so the best of a few pairs counts.
+    Other work on the machine only ever adds time, so the best of each side counts; it takes
+    more pairs where there is more of that.
     """
-    number, best = 1_000_000, 0
-    for _ in range(8):
-        started = time.perf_counter()
-        count(number)
-        solo = time.perf_counter() - started
+    solo, beside, share = [], [], 0
+    while len(solo) < 3 or (share < 0.8 and len(solo) < 20):
+        solo.append(seconds_to_count())
         before = waiting(store)
         caller = Caller(lambda: store.get("k", wait=True, timeout=None))
         until(lambda: waiting(store) > before, "the get waits")
-        started = time.perf_counter()
-        count(number)
-        beside = time.perf_counter() - started
+        beside.append(seconds_to_count())
         store.put("k", b"1")
         assert bytes(caller.end()) == b"1"
         del caller
         store.remove("k")
-        best = max(best, solo / beside)
-        if best >= 0.8:
-            break
-    assert best >= 0.8, f"{best:.2f} of its solo speed"
+        share = min(solo) / min(beside)
+    record_property("share of its solo speed", f"{share:.2f}")
+    assert share >= 0.8, f"{share:.2f} of its solo speed, in {len(solo)} pairs"
 
 
-@pytest.mark.parametrize("copy", ["put", "put_parts", "get_into", "put_batch"])
+@pytest.mark.parametrize("copy", ["put", "put_parts", "put_batch", "put_tensor", "get_into",
+                                  "get_into_batch"])
 def test_a_copy_leaves_the_lock(store, copy):
     """A thread that never waits, and from which the lock is never taken by force, calls on
     and on: this one runs only if a call gives the lock away."""
@@ -105,9 +88,12 @@ def test_a_copy_leaves_the_lock(store, copy):
     there = bytearray(len(data))
     store.put("k", data)
     inside, seen = [False], threading.Event()
+    array = numpy.frombuffer(data, numpy.uint8)
     calls = {"put": lambda: store.put("k", data), "put_parts": lambda: store.put_parts("k", [data]),
+             "put_batch": lambda: store.put_batch(["k"], [data]),
+             "put_tensor": lambda: store.put_tensor("k", array),
              "get_into": lambda: store.get_into("k", there),
-             "put_batch": lambda: store.put_batch(["k"], [data])}
+             "get_into_batch": lambda: store.get_into_batch(["k"], [there])}
 
     def copies():
         while not seen.is_set():
@@ -145,8 +131,8 @@ def test_many_threads_on_one_store(store):
     assert [caller.end() for caller in callers] == list(range(8))
 
 
-def test_take_by_many_has_one_winner_each(store):
-    """field case K18-03: eight consumers race for the same keys; each goes to one."""
+def test_k18_03_take_by_many_threads(store):
+    """Eight consumers race for the same keys; each goes to one."""
     keys = [f"k/{i}" for i in range(100)]
     store.put_batch(keys, [key.encode() for key in keys])
 

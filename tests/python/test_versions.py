@@ -46,7 +46,7 @@ def listen(path, welcome):
 
 
 @pytest.mark.parametrize("step", [-1, 1])
-def test_a_daemon_of_another_version(node, tmp_path, step):
+def test_k17_03_a_daemon_of_another_version(node, tmp_path, step):
     """It welcomes us all the same, as one would that does not check."""
     def welcome(version):
         return message(WELCOME, struct.pack("<IIII16s16sQQQQQ", (version + step) % 2**32, 1, 1,
@@ -59,7 +59,7 @@ def test_a_daemon_of_another_version(node, tmp_path, step):
 
 
 @pytest.mark.parametrize("step", [-1, 1])
-def test_a_library_of_another_version(node, step):
+def test_k17_03_a_library_of_another_version(node, step):
     version = own_version(node)
     other = (version + step) % 2**32
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
