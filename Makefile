@@ -6,7 +6,7 @@ DESTDIR ?=
 SECONDS ?= 60
 PYTHON  := /usr/bin/python3
 
-BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev
+BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev liblmdb-dev
 CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-dev spin \
 	clang clang-format libclang-rt-14-dev \
 	python3-dev python3-numpy python3-pytest python3-mesonpy python3-pip

@@ -65,7 +65,7 @@ def case_sources_built():
     """Every .c file of src/ and tests/ belongs to a target of the debug build."""
     targets = json.loads((DEBUG / "meson-info/intro-targets.json").read_text())
     built = {pathlib.Path(os.path.normpath(f)) for t in targets for s in t["target_sources"] for f in s["sources"]}
-    tops = ("src/base", "src/share", "src/core", "src/wire", "src/fault", "src/io", "src/ipc",
+    tops = ("src/base", "src/share", "src/core", "src/wire", "src/fault", "src/io", "src/ipc", "src/tier",
             "src/node", "src/client", "src/tools", "src/python", "tests/unit", "tests/model", "tests/sim", "tests/e2e")
     forgotten = [str(p.relative_to(ROOT)) for p in c_files(*tops) if p.suffix == ".c" and p not in built]
     require(not forgotten, f"no target builds {', '.join(forgotten)}")
@@ -93,6 +93,16 @@ def case_no_faults_in_release():
     words = set(output("strings", "-n", "4", DEBUG / "cenoted", DEBUG / LIBRARY.name).split())
     missing = [n for n in names if n not in words]
     require(not missing, f"not even in the debug build: {missing}")
+
+
+def case_no_plants():
+    """No product has a planted bug in it, of neither build; the simulator made for them has."""
+    def symbols(program):
+        return set(output("nm", program).split())
+    products = [build / name for build in (RELEASE, DEBUG) for name in ("cenoted", LIBRARY.name)]
+    for program in products:
+        require("plant_armed" not in symbols(program), f"{program} has planted bugs")
+    require("plant_armed" in symbols(DEBUG / "tests/sim/sim_plants"), "sim_plants has none")
 
 
 def case_header():

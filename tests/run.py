@@ -55,11 +55,12 @@ class Suite:
 SUITES = [
     Suite("layer", 5, commands=["tests/layers.py --self-test", "tests/layers.py", "tests/house.py", "tests/check_docs.py"],
           builds=("build", "build-debug", "build-clang")),
-    Suite("unit", 3, meson={"build-debug": "unit"}),
+    Suite("unit", 3, meson={"build-debug": "unit"}, commands=["tests/unit/test_*.py"]),
     Suite("model", 5, meson={"build-debug": "model"}),
     Suite("hold", 5, jobs=1, meson={"build": "litmus", "build-tsan": "stress"},
           commands=["tests/model/check_model.py"]),
     Suite("sim", 12, jobs=1, meson={"build-debug": "sim"}),
+    Suite("plants", 5, jobs=1, commands=["tests/plants.py"], builds=("build-debug",)),
     Suite("python", 6, jobs=1, commands=["tests/python/run.py"], builds=("build",)),
     Suite("python-debug", 6, jobs=1, commands=["tests/python/run.py"], builds=("build-debug",)),
     Suite("e2e", 15, jobs=1, meson={"build-debug": "e2e"}, commands=["tests/e2e/test_*.py"],

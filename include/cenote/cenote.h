@@ -136,6 +136,10 @@ struct cenote_put_options {
 	 * get_into, in any process). A read then costs one message more; one that a death
 	 * ended does not count. */
 	uint16_t readers;
+	/* Acknowledged only after the bytes and their index entry are on disk, so that it
+	 * outlives the host. NOT_SUPPORTED without a disk; NO_SPACE or IO if the disk cannot
+	 * take it by the deadline: nothing was put then. */
+	bool durable;
 };
 
 /* Store a copy of `size` bytes (0 is fine). EXISTS: the key has an object, nothing
@@ -181,6 +185,8 @@ struct cenote_view {
 	uint32_t slot;       /* the library's own */
 };
 
+/* What is on disk is read back first, within the deadline: NO_SPACE if nothing may leave
+ * memory for it; CORRUPT, IO. */
 int cenote_get(struct cenote *store, struct cenote_key key,
 	const struct cenote_get_options *options, struct cenote_view *ret_view);
 
@@ -200,6 +206,7 @@ struct cenote_stat {
 	uint32_t holds;        /* of all clients, now */
 	uint16_t readers_left; /* ended reads until it is removed; 0 = not counted */
 	bool softpin;
+	bool in_pool, on_disk; /* where its bytes are, now */
 };
 
 /* 1 or 0, or an error. Protects and heats nothing, like stat and list. */
@@ -215,8 +222,9 @@ struct cenote_list_entry {
 };
 
 /* Call `each` for every object whose key starts with `prefix` (size 0: all), in no order;
- * one put or removed meanwhile may be seen or not. A non-zero return of `each` ends the
- * list and is returned. */
+ * one put or removed meanwhile may be seen or not, and one that moves between memory and
+ * disk meanwhile twice, or not at all. A non-zero return of `each` ends the list and is
+ * returned. */
 int cenote_list(struct cenote *store, struct cenote_key prefix,
 	int (*each)(void *arg, const struct cenote_list_entry *entry), void *arg);
 
@@ -233,6 +241,26 @@ int cenote_remove(struct cenote *store, struct cenote_key key);
 /* Get and remove in one; of all who try exactly one gets it, the others NOT_FOUND. */
 int cenote_take(struct cenote *store, struct cenote_key key,
 	const struct cenote_get_options *options, struct cenote_view *ret_view);
+
+/* ---- leases -------------------------------------------------------------- */
+
+/*
+ * What a reader on another node has while it fetches an object: a promise that the bytes
+ * stay where they are, which ends by itself. Readers on this node need none, they hold;
+ * this call plays the remote one, for tests and benches.
+ */
+struct cenote_lease {
+	uint64_t generation;
+	int64_t length_ms;    /* from the moment of the call */
+	uint64_t epoch, life; /* the daemon's own, like slot and grant */
+	uint32_t slot, grant;
+};
+
+/* `length_ms` 0: as the object's size asks for. */
+int cenote_lease(struct cenote *store, struct cenote_key key, int64_t length_ms,
+	struct cenote_lease *ret_lease);
+/* The transfer has ended. NOT_FOUND: no such lease is outstanding, any more. */
+int cenote_lease_release(struct cenote *store, const struct cenote_lease *lease);
 
 /* ---- batches: each key has its own result -------------------------------- */
 

@@ -26,3 +26,20 @@ uint64_t hash_bytes(const void *bytes, size_t size)
 	return XXH3_64bits(bytes, size);
 #endif
 }
+
+uint64_t hash_bytes_seed(const void *bytes, size_t size, uint64_t seed)
+{
+#if defined(__x86_64__)
+	return XXH3_64bits_withSeed_dispatch(bytes, size, seed);
+#else
+	return XXH3_64bits_withSeed(bytes, size, seed);
+#endif
+}
+
+void hash_key128(const void *key, size_t size, uint64_t ret[2])
+{
+	XXH128_hash_t hash = XXH3_128bits(key, size);
+
+	ret[0] = hash.low64;
+	ret[1] = hash.high64;
+}

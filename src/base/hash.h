@@ -28,5 +28,10 @@ static inline uint64_t hash_key(const void *key, size_t size, uint64_t seed)
 }
 
 uint64_t hash_bytes(const void *bytes, size_t size);
+/* The same numbers as hash_key() gives with this seed. */
+uint64_t hash_bytes_seed(const void *bytes, size_t size, uint64_t seed);
+
+/* XXH3-128, low word first: so many bits that two keys never have the same. */
+void hash_key128(const void *key, size_t size, uint64_t ret[2]);
 
 #endif

@@ -166,7 +166,7 @@ int batch_ask(struct batch *batch, const struct todo *todo)
 static void batch_once(struct cenote *store, const struct items *items,
 	const struct batch_ops *ops, struct todo *todo)
 {
-	struct batch batch = {.items = items, .ops = ops, .judge = CALL_CLIENT};
+	struct batch batch = {.items = items, .ops = ops, .judge = CALL_DAEMON};
 	uint64_t deadline;
 	int err;
 

@@ -17,6 +17,7 @@ struct fetch {
 	/* The item's hold stands; returns its result. */
 	int (*held)(const struct items *items, size_t index, const struct held *held);
 	bool wait;
+	bool waiting;       /* this round waits for what is absent */
 	struct todo todo;   /* to be asked for in this round */
 	struct todo absent; /* answered NOT_FOUND, or removed just then */
 };
@@ -56,10 +57,11 @@ static void fetch_find(struct fetch *fetch, struct attachment *attachment)
 
 static size_t fetch_encode(struct batch *batch, size_t index, void *buffer, size_t size)
 {
+	const struct fetch *fetch = batch->arg;
 	const struct cenote_key *key = items_key(batch->items, index);
 	struct msg_get msg = {
 		.key = {.data = key->data, .size = key->size},
-		.flags = batch->judge == CALL_DAEMON ? GET_WAIT : 0,
+		.flags = fetch->waiting ? GET_WAIT : 0,
 		.timeout_ns = batch->rest,
 	};
 
@@ -91,7 +93,7 @@ static void fetch_ask(struct fetch *fetch, struct cenote *store, uint64_t deadli
 {
 	static const struct batch_ops ops = {fetch_encode, fetch_reply};
 	struct batch batch = {
-		.items = fetch->items, .ops = &ops, .judge = CALL_CLIENT, .arg = fetch};
+		.items = fetch->items, .ops = &ops, .judge = CALL_DAEMON, .arg = fetch};
 	int err = call_begin(&batch.call, store, deadline);
 
 	if (err != 0) {
@@ -102,8 +104,7 @@ static void fetch_ask(struct fetch *fetch, struct cenote *store, uint64_t deadli
 		todo_drop_faulty(
 			&fetch->todo, fetch->items, FAULT_CLIENT_BEFORE_GET_SEND);
 		err = batch_ask(&batch, &fetch->todo);
-		if (fetch->wait)
-			batch.judge = CALL_DAEMON;
+		fetch->waiting = fetch->wait;
 	} while (fetch_again(fetch) && err == 0 && call_rest(&batch.call) > 0);
 	/* What was put and removed again until the end. */
 	if (fetch->todo.count > 0)
@@ -251,7 +252,7 @@ static void taking_run(struct taking *taking, const struct todo *all, uint64_t d
 {
 	static const struct batch_ops ops = {taking_encode, taking_reply};
 	struct batch batch = {
-		.items = taking->items, .ops = &ops, .judge = CALL_CLIENT, .arg = taking};
+		.items = taking->items, .ops = &ops, .judge = CALL_DAEMON, .arg = taking};
 	struct todo todo;
 	int err = todo_init(&todo, taking->items);
 

@@ -182,7 +182,10 @@ static size_t end_encode(struct batch *batch, size_t index, void *buffer, size_t
 	const struct put_batch *puts = batch->arg;
 	const struct putting *putting = &puts->puttings[index];
 	struct msg_put_end msg = {
-		.slot = putting->started.slot, .life = putting->started.life};
+		.slot = putting->started.slot,
+		.life = putting->started.life,
+		.timeout_ns = batch->rest,
+	};
 
 	if (putting->attachment != batch->call.lane->attachment) {
 		batch->err = client_fail(
@@ -207,7 +210,7 @@ static void end_all(struct put_batch *puts, struct batch *batch, const struct to
 	static const struct batch_ops ops = {end_encode, end_reply};
 
 	batch->ops = &ops;
-	batch->judge = CALL_CLIENT;
+	batch->judge = CALL_DAEMON;
 	if (batch_ask(batch, todo) == 0)
 		return;
 	for (size_t i = 0; i < todo->count; i++) {

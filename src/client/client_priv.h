@@ -259,6 +259,9 @@ int held_copy(const struct held *held, void *buffer, uint64_t size,
 /* ---- life.c -------------------------------------------------------------- */
 
 size_t take_encode(const struct held *held, uint64_t op, void *buffer, size_t size);
+/* Check the key, and begin a call with the standing deadline. */
+int key_call_begin(
+	struct call *call, struct cenote *store, struct cenote_key key) MUST_CHECK;
 int stat_decode(const void *reply, size_t size, struct cenote_stat *ret_stat) MUST_CHECK;
 
 /* ---- put.c --------------------------------------------------------------- */

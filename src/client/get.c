@@ -171,7 +171,7 @@ int held_ask(struct call *call, struct cenote_key key, bool wait, enum hold_heat
 			get.timeout_ns = call_rest(call);
 			err = call_exchange(call,
 				msg_get_encode(call->lane->out, MSG_SIZE_MAX, &get),
-				wait ? CALL_DAEMON : CALL_CLIENT);
+				CALL_DAEMON); /* it may have to read it from disk */
 		} while (err == CALL_AGAIN);
 		if (err == 0)
 			err = held_take_up(call, call->lane->in, call->reply_size, key,

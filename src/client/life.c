@@ -11,8 +11,7 @@ static struct msg_bytes key_bytes(struct cenote_key key)
 	return (struct msg_bytes){.data = key.data, .size = key.size};
 }
 
-/* Check the key, and begin a call with the standing deadline. */
-static int key_call_begin(struct call *call, struct cenote *store, struct cenote_key key)
+int key_call_begin(struct call *call, struct cenote *store, struct cenote_key key)
 {
 	uint64_t deadline;
 	int err = client_check_key(key);
@@ -44,24 +43,34 @@ int stat_decode(const void *reply, size_t size, struct cenote_stat *ret_stat)
 		.holds = msg.holds,
 		.softpin = (msg.flags & PUT_SOFTPIN) != 0,
 		.readers_left = msg.readers_left,
+		.in_pool = (msg.flags & STAT_IN_POOL) != 0,
+		.on_disk = (msg.flags & STAT_ON_DISK) != 0,
 	};
 	return 0;
 }
 
-int cenote_stat(struct cenote *store, struct cenote_key key, struct cenote_stat *ret_stat)
+static int stat_ask(
+	struct call *call, struct cenote_key key, struct cenote_stat *ret_stat)
 {
 	struct msg_stat msg = {.key = key_bytes(key)};
+	int err;
+
+	do {
+		err = call_exchange(call,
+			msg_stat_encode(call->lane->out, MSG_SIZE_MAX, &msg),
+			CALL_CLIENT);
+	} while (err == CALL_AGAIN);
+	return err == 0 ? stat_decode(call->lane->in, call->reply_size, ret_stat) : err;
+}
+
+int cenote_stat(struct cenote *store, struct cenote_key key, struct cenote_stat *ret_stat)
+{
 	struct call call;
 	int err = key_call_begin(&call, store, key);
 
 	if (err != 0)
 		return err;
-	do {
-		err = call_exchange(&call,
-			msg_stat_encode(call.lane->out, MSG_SIZE_MAX, &msg), CALL_CLIENT);
-	} while (err == CALL_AGAIN);
-	if (err == 0)
-		err = stat_decode(call.lane->in, call.reply_size, ret_stat);
+	err = stat_ask(&call, key, ret_stat);
 	call_end(&call);
 	return err;
 }
@@ -112,11 +121,33 @@ int cenote_touch(struct cenote *store, struct cenote_key key)
 
 int cenote_wait(struct cenote *store, struct cenote_key key, int64_t timeout_ms)
 {
-	struct held held;
-	int err = held_get(store, key, true, timeout_ms, HOLD_COLD, &held);
+	int err = 0;
+	struct attachment *attachment = store_attachment(store, &err);
+	struct held held = {.attachment = NULL};
+	struct cenote_stat stat;
+	struct call call;
+	uint64_t deadline;
 
-	if (err == 0)
+	if (attachment == NULL)
+		return err;
+	if (held_find(attachment, key, HOLD_COLD, &held) == HOLD_OK) {
 		held_give(&held);
+		return 0;
+	}
+	err = client_check_key(key);
+	if (err == 0)
+		err = client_deadline(timeout_ms, CALL_TIMEOUT_MS, &deadline);
+	if (err == 0)
+		err = call_begin(&call, store, deadline);
+	if (err != 0)
+		return err;
+	err = stat_ask(&call, key, &stat); /* one that is on disk stays there */
+	if (err == ERR_NOT_FOUND) {
+		err = held_ask(&call, key, true, HOLD_COLD, &held);
+		if (err == 0)
+			held_give(&held);
+	}
+	call_end(&call);
 	return err;
 }
 
@@ -149,7 +180,7 @@ static int list_page(struct msg_bytes entries, list_each_fn each, void *arg)
 	return err;
 }
 
-/* Pages one behind the other; the cursor is a slot number and outlives a daemon. */
+/* Pages one behind the other; the cursor is the daemon's own and outlives it. */
 static int list_pages(
 	struct call *call, struct msg_list *msg, list_each_fn each, void *arg)
 {
@@ -212,7 +243,7 @@ int cenote_remove(struct cenote *store, struct cenote_key key)
 		do {
 			err = call_exchange(&call,
 				msg_remove_encode(call.lane->out, MSG_SIZE_MAX, &msg),
-				CALL_CLIENT);
+				CALL_DAEMON); /* it waits for the disk */
 		} while (err == CALL_AGAIN);
 		if (err == 0)
 			err = call_expect(&call, MSG_TYPE_DONE);
@@ -247,7 +278,7 @@ static int take_end(struct call *call, const struct held *held, uint64_t op)
 				err = call_exchange(call,
 					take_encode(
 						held, op, call->lane->out, MSG_SIZE_MAX),
-					CALL_CLIENT);
+					CALL_DAEMON);
 		} while (err == CALL_AGAIN);
 		if (err == 0)
 			err = call_expect(call, MSG_TYPE_DONE);

@@ -22,7 +22,8 @@ static int put_options_read(struct put *put, const struct cenote_put_options *op
 {
 	if (options == NULL)
 		return 0;
-	put->flags = options->softpin ? PUT_SOFTPIN : 0;
+	put->flags = (options->softpin ? PUT_SOFTPIN : 0u) |
+		     (options->durable ? PUT_DURABLE : 0u);
 	put->readers = options->readers;
 	if (__builtin_mul_overflow(options->ttl_ms, 1000000u, &put->ttl_ns))
 		return client_fail(ERR_BAD_ARGUMENT,
@@ -216,9 +217,10 @@ static int put_end(
 		if (call->lane->attachment != attachment)
 			return client_fail(ERR_STALE,
 				"the pool that this put was started in is gone");
+		msg.timeout_ns = call_rest(call);
 		err = call_exchange(call,
 			msg_put_end_encode(call->lane->out, MSG_SIZE_MAX, &msg),
-			CALL_CLIENT);
+			CALL_DAEMON); /* a durable one waits for the disk */
 	} while (err == CALL_AGAIN);
 	return err == 0 ? call_expect(call, MSG_TYPE_DONE) : err;
 }

@@ -25,6 +25,11 @@ static bool kind_fits_list(enum slot_kind kind, enum object_list list)
 	case OBJECT_INACTIVE:
 	case OBJECT_ACTIVE:
 	case OBJECT_DIRTY:
+	case OBJECT_SPENT:
+	case OBJECT_CLEAN:
+	case OBJECT_LENT:
+	case OBJECT_LARGE:
+	case OBJECT_SAVING:
 	case OBJECT_PARKED:
 	case OBJECT_MOVING:
 		return kind == SLOT_READY;
@@ -73,7 +78,7 @@ static const char *check_flags(const struct master *master, uint32_t slot, uint6
 		"the shared index lacks a slot or has one that ended");
 	REQUIRE(ready || !index_has(master->share, slot),
 		"the shared index has a slot that is not READY");
-	REQUIRE(!off_lists || want || object->relook,
+	REQUIRE(!off_lists || want || object->relook || heap_has(&master->timers, slot),
 		"off the lists, and nobody will tell");
 	/* The client that holds may have let go by now, but its message is on its way;
 	 * what the daemon itself blocks must still be so. */
@@ -143,6 +148,11 @@ static const char *check_queues(const struct master *master, const struct tally 
 		{&master->lru.inactive, OBJECT_INACTIVE},
 		{&master->lru.active, OBJECT_ACTIVE},
 		{&master->dirty, OBJECT_DIRTY},
+		{&master->spent, OBJECT_SPENT},
+		{&master->clean, OBJECT_CLEAN},
+		{&master->lent, OBJECT_LENT},
+		{&master->large, OBJECT_LARGE},
+		{&master->saving, OBJECT_SAVING},
 		{&master->parked, OBJECT_PARKED},
 		{&master->moving, OBJECT_MOVING},
 		{&master->condemned, OBJECT_CONDEMNED},
@@ -197,7 +207,8 @@ static const char *check_room(const struct master *master)
 		REQUIRE(ticket->state == TICKET_GRANTED && ticket->block != EXTENT_NONE,
 			"a granted ticket has no run");
 	}
-	REQUIRE((room->window.owner != NULL) == extent_window_is_open(map),
+	REQUIRE((room->window.owner != NULL) ==
+			extent_window_is_open(map, EXTENT_CLEARING),
 		"a window without an owner, or an owner without");
 	REQUIRE(room->window.owner == NULL || room->window.owner->state == TICKET_WAITING,
 		"a window's owner does not wait");
@@ -222,8 +233,9 @@ static const char *check_sums(const struct master *master, const struct tally *t
 
 	master_use(master, &use);
 	REQUIRE(use.free + use.withheld + use.granted + use.writing + use.inactive +
-				use.active + use.dirty + use.parked + use.moving +
-				use.condemned ==
+				use.active + use.dirty + use.spent + use.clean +
+				use.lent + use.large + use.saving + use.parked +
+				use.moving + use.condemned ==
 			use.size,
 		"the bytes by state are not the pool");
 	REQUIRE(master->pinned == tally->pins, "pins do not add up");
@@ -240,6 +252,162 @@ static const char *check_sums(const struct master *master, const struct tally *t
 	return NULL;
 }
 
+/* ---- the disk ------------------------------------------------------------ */
+
+/* What the slot of an entry, or of an object with one, must be. */
+static const char *check_pair(const struct master *master, uint32_t entry)
+{
+	const struct disk_entry *there = disk_entry(&master->disk, entry);
+	const struct object *object;
+
+	if (there->slot == SLOT_NONE) {
+		REQUIRE(there->state != DISK_SAVING && !there->loading,
+			"an object is saved from, or loaded to, no slot");
+		return NULL;
+	}
+	object = object_at(master, there->slot);
+	REQUIRE(object->disk == entry, "an entry's slot is another's");
+	REQUIRE(there->hash == slot_at(master, there->slot)->hash &&
+			there->size == slot_at(master, there->slot)->size,
+		"an entry and its slot differ");
+	if (there->loading) {
+		REQUIRE(object->list == OBJECT_WRITING, "a load's slot is not WRITING");
+		return NULL;
+	}
+	REQUIRE(there->generation == slot_at(master, there->slot)->generation,
+		"an entry and its slot are of two generations");
+	REQUIRE(there->state == DISK_SAVING || object->list != OBJECT_SAVING,
+		"an object is saved, and its entry does not know");
+	REQUIRE(!there->doomed || object->list == OBJECT_CONDEMNED,
+		"a doomed save of an object that lives");
+	return NULL;
+}
+
+static const char *check_entry(const struct master *master, uint32_t entry)
+{
+	const struct disk *disk = &master->disk;
+	const struct disk_entry *there = disk_entry(disk, entry);
+	bool only = there->state == DISK_STORED &&
+		    (there->slot == SLOT_NONE || there->loading);
+
+	if (there->block != EXTENT_NONE) {
+		const struct extent *run = extent_record(&disk->extents, there->block);
+
+		REQUIRE(run->kind == EXTENT_USED && run->owner == entry,
+			"an entry's run on disk is not its own");
+		REQUIRE(extent_size_bytes(&disk->extents, there->block) ==
+				align_up_u64(there->size, DISK_GRANULE),
+			"an entry's run on disk has another size");
+	}
+	REQUIRE((there->block == EXTENT_NONE) == (there->size <= DISK_INLINE),
+		"a value lies in the index, or not, wrongly");
+	REQUIRE(there->state != DISK_STORED || there->indexed,
+		"stored, and no record in the index");
+	REQUIRE(!there->writing || there->state == DISK_SAVING,
+		"written, and not being saved");
+	REQUIRE(there->state != DISK_ENDING || there->change == DISK_DROP ||
+			there->loading || there->again,
+		"ended, and nothing will drop its record");
+	REQUIRE(there->state != DISK_SAVING || there->writing ||
+			there->change == DISK_PUT,
+		"saved, and nothing will store its record");
+	REQUIRE(!only || there->expires == UINT64_MAX || heap_has(&disk->timers, entry),
+		"a time to live on disk that nobody watches");
+	return check_pair(master, entry);
+}
+
+static const char *check_disk(const struct master *master)
+{
+	const struct disk *disk = &master->disk;
+	uint64_t bytes = 0, cache_bytes = 0, only_bytes = 0, saving_bytes = 0;
+	uint32_t count = 0, stored = 0, only = 0, writing = 0, committing = 0, queued = 0;
+
+	for (uint32_t entry = 0; entry < disk->used; entry++) {
+		const struct disk_entry *there = disk_entry(disk, entry);
+		const char *broken;
+
+		if (there->state == DISK_FREE)
+			continue;
+		broken = check_entry(master, entry);
+		if (broken != NULL)
+			return broken;
+		count++;
+		bytes += there->size;
+		writing += there->writing;
+		committing += there->committing;
+		queued += there->change != DISK_NO_CHANGE && !there->committing;
+		if (there->writing)
+			saving_bytes += run_bytes(master, there->slot);
+		if (there->state != DISK_STORED)
+			continue;
+		stored++;
+		cache_bytes += there->softpin ? 0 : there->size;
+		if (there->slot == SLOT_NONE || there->loading) {
+			only++;
+			only_bytes += there->size;
+		}
+	}
+	REQUIRE(count == disk->count && stored == disk->stored && only == disk->only,
+		"the numbers of entries are wrong");
+	REQUIRE(bytes == disk->bytes && cache_bytes == disk->cache_bytes &&
+			only_bytes == disk->only_bytes &&
+			saving_bytes == disk->saving_bytes,
+		"the bytes on disk do not add up");
+	REQUIRE(writing == disk->writing && committing == disk->committing &&
+			queued == disk->changes.count,
+		"what is under way to the disk does not add up");
+	if (!disk_is_there(disk))
+		return NULL;
+	REQUIRE(extent_map_check(&disk->extents), "the disk's extent map is broken");
+	REQUIRE(heap_check(&disk->largest) && heap_check(&disk->timers),
+		"a heap of the disk is broken");
+	return NULL;
+}
+
+/* Nothing but what could leave at once lies in the turning room, and it is large enough for
+ * all that is only on disk. */
+static const char *check_turning(const struct master *master)
+{
+	const struct turning *turning = &master->room.turning;
+	const struct extent_map *map = &master->extents;
+
+	REQUIRE(extent_window_is_open(map, EXTENT_TURNING) == (turning->size > 0),
+		"the turning room and its window disagree");
+	for (uint32_t block = extent_first(map); block != EXTENT_NONE;
+		block = extent_next(map, block)) {
+		const struct extent *extent = extent_record(map, block);
+		const struct object *object;
+		bool inside = turning_has(master, block);
+
+		if (extent->kind != EXTENT_USED || extent->owner == SLOT_NONE)
+			continue;
+		object = object_at(master, extent->owner);
+		REQUIRE(object->list != OBJECT_LENT || inside,
+			"lent, and not in the turning room");
+		if (!inside)
+			continue;
+		REQUIRE(object->list == OBJECT_LENT || object->list == OBJECT_CONDEMNED ||
+				slot_at(master, extent->owner)->flags & SLOT_COPY ||
+				(object->disk != DISK_NONE &&
+					(object->list == OBJECT_WRITING ||
+						object->list == OBJECT_PARKED)),
+			"the turning room has what could not leave");
+	}
+	for (uint32_t entry = 0; entry < master->disk.used; entry++) {
+		const struct disk_entry *there = disk_entry(&master->disk, entry);
+		uint64_t align, run;
+
+		if (there->state != DISK_STORED || there->slot != SLOT_NONE ||
+			!there->softpin)
+			continue;
+		run = extent_round(slot_run_size(there->size, there->klen), &align);
+		REQUIRE(turning->size >= run || turning->short_since_start ||
+				run > master->share->header->pool_size,
+			"an object on disk has no room to come back");
+	}
+	return NULL;
+}
+
 const char *core_check(const struct master *master, uint64_t now)
 {
 	struct tally tally = {0};
@@ -251,6 +419,10 @@ const char *core_check(const struct master *master, uint64_t now)
 		broken = check_queues(master, &tally);
 	if (broken == NULL)
 		broken = check_room(master);
+	if (broken == NULL)
+		broken = check_disk(master);
+	if (broken == NULL)
+		broken = check_turning(master);
 	if (broken == NULL)
 		broken = check_sums(master, &tally);
 	REQUIRE(broken == NULL, broken);

@@ -6,8 +6,10 @@
  * granules hold one size each, later ones sizes that differ by up to 1/32.
  *
  *     FREE -> USED         extent_alloc, extent_alloc_at
- *     USED -> FREE         extent_free; in the window WITHHELD
+ *     USED -> FREE         extent_free; in a window WITHHELD
+ *     USED -> USED, USED   extent_split
  *     FREE -> WITHHELD     extent_window_open
+ *     WITHHELD -> USED     extent_window_take
  *     WITHHELD -> USED     extent_window_claim; what it leaves becomes FREE
  *     WITHHELD -> FREE     extent_window_close
  *     any hole -> SPARE    merged into the block before it (block_join)
@@ -29,9 +31,10 @@
  * after every free does not walk every time.
  *
  * Invariants, proved by extent_map_check(): records[0] is the first block, since a
- * merge keeps the lower record; two neighbours are never both FREE or both WITHHELD;
- * no FREE block lies in the window and no WITHHELD one outside, so that merging by
- * kind never crosses an edge; no block straddles an edge.
+ * merge keeps the lower record; no FREE block lies in a window, no WITHHELD one outside
+ * and no block across an edge; two neighbours on one side of all edges are never both
+ * holes. That the first block of a window keeps its record follows: it is cut off once and
+ * never merges with what lies before it.
  */
 #include "core/extent.h"
 
@@ -225,20 +228,38 @@ static void block_join(struct extent_map *map, uint32_t rec)
 	map->spare = tail;
 }
 
+/* The window in which granule `off` lies, or EXTENT_WINDOWS. */
+static enum extent_window window_at(const struct extent_map *map, uint32_t off)
+{
+	uint32_t which = 0;
+
+	while (which < EXTENT_WINDOWS &&
+		(off < map->windows[which].off || off >= map->windows[which].end))
+		which++;
+	return (enum extent_window)which;
+}
+
+/* Whether block `rec` is a hole that one of kind `kind` in `window` merges with. */
+static bool block_merges(const struct extent_map *map, uint32_t rec,
+	enum extent_kind kind, enum extent_window window)
+{
+	return rec != EXTENT_NONE && map->records[rec].kind == kind &&
+	       window_at(map, map->records[rec].off) == window;
+}
+
 /* Make a block that has left a hole, merged with its neighbours; returns the whole. */
 static uint32_t block_release(struct extent_map *map, uint32_t rec)
 {
-	enum extent_kind kind = EXTENT_FREE;
 	struct extent *block = &map->records[rec];
+	enum extent_window window = window_at(map, block->off);
+	enum extent_kind kind = window == EXTENT_WINDOWS ? EXTENT_FREE : EXTENT_WITHHELD;
 
-	if (block->off >= map->window_off && block->off < map->window_end)
-		kind = EXTENT_WITHHELD;
 	block->owner = 0;
-	if (block->next != EXTENT_NONE && map->records[block->next].kind == kind) {
+	if (block_merges(map, block->next, kind, window)) {
 		block_leave(map, block->next);
 		block_join(map, rec);
 	}
-	if (block->prev != EXTENT_NONE && map->records[block->prev].kind == kind) {
+	if (block_merges(map, block->prev, kind, window)) {
 		rec = block->prev;
 		block_leave(map, rec);
 		block_join(map, rec);
@@ -408,8 +429,9 @@ uint32_t extent_alloc(
 	return block_carve(map, rec, off, size, owner);
 }
 
-uint32_t extent_alloc_at(
-	struct extent_map *map, uint64_t off_bytes, uint64_t size_bytes, uint32_t owner)
+/* A run at this place, if it lies in one hole of kind `kind`; the walk begins at `near`. */
+static uint32_t block_take(struct extent_map *map, uint32_t near, enum extent_kind kind,
+	uint64_t off_bytes, uint64_t size_bytes, uint32_t owner)
 {
 	uint32_t size = to_granules(map, size_bytes);
 	uint64_t off = off_bytes >> map->granule_shift;
@@ -419,21 +441,47 @@ uint32_t extent_alloc_at(
 	if (size == 0 || is_full(map) || off << map->granule_shift != off_bytes ||
 		off > map->granule_count - size)
 		return EXTENT_NONE;
-	rec = block_seek(map, map->last, (uint32_t)off);
+	rec = block_seek(map, near, (uint32_t)off);
 	hole = &map->records[rec];
-	if (hole->kind != EXTENT_FREE || off + size > (uint64_t)hole->off + hole->size)
+	if (hole->kind != kind || off + size > (uint64_t)hole->off + hole->size)
 		return EXTENT_NONE;
 	block_leave(map, rec);
 	return block_carve(map, rec, (uint32_t)off, size, owner);
 }
 
+uint32_t extent_alloc_at(
+	struct extent_map *map, uint64_t off_bytes, uint64_t size_bytes, uint32_t owner)
+{
+	return block_take(map, map->last, EXTENT_FREE, off_bytes, size_bytes, owner);
+}
+
 void extent_free(struct extent_map *map, uint32_t rec)
 {
-	CHECK(extent_record(map, rec)->kind == EXTENT_USED);
-	if (extent_in_window(map, rec))
-		map->window_used -= map->records[rec].size;
+	enum extent_window window = window_at(map, extent_record(map, rec)->off);
+
+	CHECK(map->records[rec].kind == EXTENT_USED);
+	if (window != EXTENT_WINDOWS)
+		map->windows[window].used -= map->records[rec].size;
 	block_leave(map, rec);
 	block_release(map, rec);
+}
+
+uint32_t extent_split(
+	struct extent_map *map, uint32_t rec, uint64_t size_bytes, uint32_t owner)
+{
+	uint32_t rest;
+
+	CHECK(extent_record(map, rec)->kind == EXTENT_USED);
+	CHECK(size_bytes > 0 && size_bytes < extent_size_bytes(map, rec));
+	CHECK(size_bytes % (1ull << map->granule_shift) == 0);
+	if (is_full(map))
+		return EXTENT_NONE;
+	block_leave(map, rec);
+	rest = block_cut(map, rec, (uint32_t)(size_bytes >> map->granule_shift));
+	block_enter(map, rec, EXTENT_USED);
+	block_enter(map, rest, EXTENT_USED);
+	map->records[rest].owner = owner;
+	return rest;
 }
 
 uint64_t extent_largest_fit(const struct extent_map *map, uint64_t align_bytes)
@@ -456,24 +504,36 @@ uint64_t extent_largest_fit(const struct extent_map *map, uint64_t align_bytes)
 	return (uint64_t)best << map->granule_shift;
 }
 
-void extent_window_open(
-	struct extent_map *map, uint32_t near, uint64_t off_bytes, uint64_t size_bytes)
+/* Window `which` at [off, end) shares no granule with another. */
+static bool window_is_apart(const struct extent_map *map, enum extent_window which,
+	uint32_t off, uint32_t end)
 {
+	for (uint32_t i = 0; i < EXTENT_WINDOWS; i++) {
+		const struct extent_range *other = &map->windows[i];
+
+		if (i != which && off < other->end && end > other->off)
+			return false;
+	}
+	return true;
+}
+
+void extent_window_open(struct extent_map *map, enum extent_window which, uint32_t near,
+	uint64_t off_bytes, uint64_t size_bytes)
+{
+	struct extent_range *window = &map->windows[which];
 	uint64_t space_bytes = (uint64_t)map->granule_count << map->granule_shift;
 	uint32_t off = (uint32_t)(off_bytes >> map->granule_shift);
 	uint32_t end = off + (uint32_t)(size_bytes >> map->granule_shift);
 	uint32_t rec;
 
-	CHECK(!extent_window_is_open(map));
+	CHECK(!extent_window_is_open(map, which));
 	CHECK((off_bytes | size_bytes) % (1ull << map->granule_shift) == 0);
 	CHECK(size_bytes > 0 && size_bytes <= space_bytes);
 	CHECK(off_bytes <= space_bytes - size_bytes);
+	CHECK(window_is_apart(map, which, off, end));
 
 	rec = block_split(map, block_seek(map, near, off), off);
-	map->window_off = off;
-	map->window_end = end;
-	map->window_first = rec;
-	map->window_used = 0;
+	*window = (struct extent_range){.off = off, .end = end, .first = rec};
 	for (; rec != EXTENT_NONE && map->records[rec].off < end;
 		rec = map->records[rec].next) {
 		const struct extent *block = &map->records[rec];
@@ -481,7 +541,7 @@ void extent_window_open(
 		if (block->size > end - block->off)
 			block_split(map, rec, end);
 		if (block->kind == EXTENT_USED) {
-			map->window_used += block->size;
+			window->used += block->size;
 			continue;
 		}
 		block_leave(map, rec);
@@ -489,18 +549,18 @@ void extent_window_open(
 	}
 }
 
-uint64_t extent_window_missing(const struct extent_map *map)
+uint64_t extent_window_missing(const struct extent_map *map, enum extent_window which)
 {
-	return (uint64_t)map->window_used << map->granule_shift;
+	return (uint64_t)map->windows[which].used << map->granule_shift;
 }
 
 /* From here on a release in the old range makes free blocks. */
-static uint32_t window_finish(struct extent_map *map)
+static struct extent_range window_finish(struct extent_map *map, enum extent_window which)
 {
-	map->window_off = 0;
-	map->window_end = 0;
-	map->window_used = 0;
-	return map->window_first;
+	struct extent_range window = map->windows[which];
+
+	map->windows[which] = (struct extent_range){0};
+	return window;
 }
 
 uint32_t extent_window_claim(
@@ -508,27 +568,41 @@ uint32_t extent_window_claim(
 {
 	uint32_t size = to_granules(map, size_bytes);
 	uint64_t align = to_align(map, align_bytes);
-	const struct extent *hole = &map->records[map->window_first];
-	uint32_t rec, off;
+	uint32_t rec = extent_window_first(map, EXTENT_CLEARING);
+	const struct extent *hole = &map->records[rec];
 
-	CHECK(extent_window_is_open(map) && map->window_used == 0);
+	CHECK(map->windows[EXTENT_CLEARING].used == 0);
 	CHECK(size > 0 && block_room(hole, align) >= size);
 	if (is_full(map))
 		return EXTENT_NONE;
-	off = hole->off + hole->size - block_room(hole, align);
-	rec = window_finish(map);
+	window_finish(map, EXTENT_CLEARING);
 	block_leave(map, rec);
-	return block_carve(map, rec, off, size, owner);
+	return block_carve(
+		map, rec, hole->off + hole->size - block_room(hole, align), size, owner);
 }
 
-void extent_window_close(struct extent_map *map)
+uint32_t extent_window_take(struct extent_map *map, enum extent_window which,
+	uint64_t off_bytes, uint64_t size_bytes, uint32_t owner)
 {
-	uint32_t end = map->window_end;
-	uint32_t rec;
+	struct extent_range *window = &map->windows[which];
+	uint32_t rec = extent_window_first(map, which);
 
-	CHECK(extent_window_is_open(map));
-	rec = window_finish(map);
-	while (rec != EXTENT_NONE && map->records[rec].off < end) {
+	if (off_bytes < extent_window_off(map, which) ||
+		off_bytes >= extent_window_end(map, which))
+		return EXTENT_NONE;
+	rec = block_take(map, rec, EXTENT_WITHHELD, off_bytes, size_bytes, owner);
+	if (rec != EXTENT_NONE)
+		window->used += map->records[rec].size;
+	return rec;
+}
+
+void extent_window_close(struct extent_map *map, enum extent_window which)
+{
+	struct extent_range window;
+	uint32_t rec = extent_window_first(map, which);
+
+	window = window_finish(map, which);
+	while (rec != EXTENT_NONE && map->records[rec].off < window.end) {
 		if (map->records[rec].kind == EXTENT_WITHHELD) {
 			block_leave(map, rec);
 			rec = block_release(map, rec);
@@ -537,32 +611,34 @@ void extent_window_close(struct extent_map *map)
 	}
 }
 
-/* One block against its neighbours and the window; `next` is NULL behind the last. */
+/* One block against its neighbours and the windows; `next` is NULL behind the last. */
 static bool block_check(const struct extent_map *map, const struct extent *block,
 	const struct extent *next)
 {
 	uint64_t end = (uint64_t)block->off + block->size;
-	bool inside = block->off >= map->window_off && block->off < map->window_end;
+	enum extent_window window = window_at(map, block->off);
 
 	if (block->size == 0)
 		return false;
-	if (block->off < map->window_off && end > map->window_off)
+	for (uint32_t which = 0; which < EXTENT_WINDOWS; which++) {
+		if (block->off < map->windows[which].off && end > map->windows[which].off)
+			return false;
+	}
+	if (window != EXTENT_WINDOWS && end > map->windows[window].end)
 		return false;
-	if (inside && end > map->window_end)
-		return false;
-	if (block->kind == (inside ? EXTENT_FREE : EXTENT_WITHHELD))
+	if (block->kind == (window != EXTENT_WINDOWS ? EXTENT_FREE : EXTENT_WITHHELD))
 		return false;
 	if (next == NULL)
 		return end == map->granule_count;
 	return next->off == end &&
-	       (block->kind == EXTENT_USED || next->kind != block->kind);
+	       (block->kind == EXTENT_USED || next->kind != block->kind ||
+		       window_at(map, next->off) != window);
 }
 
 /* The blocks tile the space, and the counters are right. */
 static bool chain_check(const struct extent_map *map)
 {
 	struct extent_total totals[EXTENT_KINDS] = {0};
-	uint64_t window_used = 0;
 	uint32_t prev = EXTENT_NONE;
 	uint32_t rec = 0;
 
@@ -580,20 +656,37 @@ static bool chain_check(const struct extent_map *map)
 			return false;
 		totals[block->kind].granules += block->size;
 		totals[block->kind].count++;
-		if (block->kind == EXTENT_USED && extent_in_window(map, rec))
-			window_used += block->size;
 	}
 	for (uint32_t kind = 0; kind < EXTENT_KINDS; kind++) {
 		if (totals[kind].granules != map->totals[kind].granules ||
 			totals[kind].count != map->totals[kind].count)
 			return false;
 	}
-	if (extent_window_is_open(map) &&
-		map->records[map->window_first].off != map->window_off)
-		return false;
 	return prev == map->last && map->records[0].off == 0 &&
-	       window_used == map->window_used &&
 	       totals[EXTENT_USED].count <= map->run_limit;
+}
+
+/* A window is a range of its own and begins with its first block; what is used in it. */
+static bool window_check(const struct extent_map *map, enum extent_window which)
+{
+	const struct extent_range *window = &map->windows[which];
+	uint64_t used = 0;
+	uint32_t rec = window->first;
+
+	if (!extent_window_is_open(map, which))
+		return window->used == 0;
+	if (window->off > window->end || window->end > map->granule_count ||
+		!window_is_apart(map, which, window->off, window->end))
+		return false;
+	if (rec >= map->high || map->records[rec].kind == EXTENT_SPARE ||
+		map->records[rec].off != window->off)
+		return false;
+	for (; rec != EXTENT_NONE && map->records[rec].off < window->end;
+		rec = map->records[rec].next) {
+		if (map->records[rec].kind == EXTENT_USED)
+			used += map->records[rec].size;
+	}
+	return used == window->used;
 }
 
 /* The blocks of one bin, added to `*count`, which ends one that is a circle. */
@@ -653,5 +746,11 @@ static bool spares_check(const struct extent_map *map)
 
 bool extent_map_check(const struct extent_map *map)
 {
-	return chain_check(map) && bins_check(map) && spares_check(map);
+	if (!chain_check(map) || !bins_check(map) || !spares_check(map))
+		return false;
+	for (uint32_t which = 0; which < EXTENT_WINDOWS; which++) {
+		if (!window_check(map, (enum extent_window)which))
+			return false;
+	}
+	return true;
 }

@@ -37,14 +37,21 @@
 #define EXTENT_LEVELS 28
 #define EXTENT_BINS   (EXTENT_LEVELS * EXTENT_FANOUT)
 
-/* Between n runs lie at most n + 1 holes, and the edges of a window cut two of them. */
-#define EXTENT_RECORDS(runs) (2 * (runs) + 3)
+/* Between n runs lie at most n + 1 holes, and each edge of a window cuts one of them. */
+#define EXTENT_RECORDS(runs) (2 * (runs) + 1 + 2 * EXTENT_WINDOWS)
+
+/* Ranges kept from extent_alloc(), each for a purpose of its own. */
+enum extent_window {
+	EXTENT_CLEARING, /* emptied for one run, which is then claimed */
+	EXTENT_TURNING,  /* kept for runs that are taken in it by place */
+	EXTENT_WINDOWS
+};
 
 enum extent_kind {
 	EXTENT_SPARE,    /* the record is unused */
 	EXTENT_FREE,     /* a hole that extent_alloc() may take */
 	EXTENT_USED,     /* a run, until extent_free() */
-	EXTENT_WITHHELD, /* a hole in the window */
+	EXTENT_WITHHELD, /* a hole in a window */
 };
 
 #define EXTENT_KINDS 4
@@ -68,6 +75,14 @@ struct extent_total {
 	uint32_t count;
 };
 
+/* The place of a window; empty while it is closed. */
+struct extent_range {
+	uint32_t off; /* granules */
+	uint32_t end;
+	uint32_t first; /* the block at `off` */
+	uint32_t used;  /* granules of used runs in it */
+};
+
 struct extent_map {
 	struct extent *records; /* [limit], the owner's; the first block is records[0] */
 	uint32_t limit;
@@ -83,10 +98,7 @@ struct extent_map {
 	uint32_t refused_size; /* granules; EXTENT_NONE = nothing is known */
 	uint64_t refused_align;
 
-	uint32_t window_off; /* granules; empty range = no window */
-	uint32_t window_end;
-	uint32_t window_first; /* the block at window_off */
-	uint32_t window_used;  /* granules of used runs in it */
+	struct extent_range windows[EXTENT_WINDOWS];
 
 	uint32_t levels;              /* bit l: bins[l] is not 0 */
 	uint32_t bins[EXTENT_LEVELS]; /* bit i: bin l * 32 + i has a block */
@@ -109,30 +121,42 @@ uint32_t extent_alloc_at(
 /* Give the run back; `rec` and its free neighbours become one block. */
 void extent_free(struct extent_map *map, uint32_t rec);
 
+/* Cut a run in two: `rec` keeps the first `size_bytes`, a multiple of the granule and less
+ * than it has. Returns the rest, a run of `owner`. */
+uint32_t extent_split(
+	struct extent_map *map, uint32_t rec, uint64_t size_bytes, uint32_t owner);
+
 /* The largest size for which extent_alloc() would succeed now; 0 = none. It walks
  * the largest bins: to learn whether one request fits, try it. */
 uint64_t extent_largest_fit(const struct extent_map *map, uint64_t align_bytes);
 
 /*
- * The window: a range kept from extent_alloc() while its owner empties it. Free space
- * in it is withheld at once, runs freed in it later too. There is at most one.
+ * A window: a range kept from extent_alloc(). Free space in it is withheld at once, runs
+ * freed in it later too. There is one of each kind at most, and they share no granule.
  *
- * Both edges lie on granules and not inside a used run; free blocks are cut there.
- * `near` is any block; the walk from it to the window's start is the cost.
+ * Both edges lie on granules and not inside a used run; free blocks are cut there, and
+ * holes on the two sides of an edge stay two. `near` is any block; the walk from it to the
+ * window's start is the cost.
  */
-void extent_window_open(
-	struct extent_map *map, uint32_t near, uint64_t off_bytes, uint64_t size_bytes);
+void extent_window_open(struct extent_map *map, enum extent_window which, uint32_t near,
+	uint64_t off_bytes, uint64_t size_bytes);
 
 /* Bytes in the window that are still used. */
-uint64_t extent_window_missing(const struct extent_map *map);
+uint64_t extent_window_missing(const struct extent_map *map, enum extent_window which);
 
-/* With nothing missing: take the first aligned run of the window, which must fit, and
+/* With nothing missing in EXTENT_CLEARING: take its first aligned run, which must fit, and
  * close it; the rest becomes free. Without records for the run the window stays open. */
 uint32_t extent_window_claim(struct extent_map *map, uint64_t size_bytes,
 	uint64_t align_bytes, uint32_t owner);
 
+/* The run at exactly `off_bytes` of an open window, if all of it is withheld there; the
+ * window stays open. Any values may come in. The walk from the window's start is the cost.
+ */
+uint32_t extent_window_take(struct extent_map *map, enum extent_window which,
+	uint64_t off_bytes, uint64_t size_bytes, uint32_t owner);
+
 /* What is withheld becomes free, what is used stays. */
-void extent_window_close(struct extent_map *map);
+void extent_window_close(struct extent_map *map, enum extent_window which);
 
 /* All invariants; for tests and the simulator, after every step. */
 bool extent_map_check(const struct extent_map *map);
@@ -203,17 +227,40 @@ static inline uint32_t extent_total_count(
 	return map->totals[kind].count;
 }
 
-static inline bool extent_window_is_open(const struct extent_map *map)
+static inline bool extent_window_is_open(
+	const struct extent_map *map, enum extent_window which)
 {
-	return map->window_off != map->window_end;
+	return map->windows[which].off != map->windows[which].end;
 }
 
-/* Blocks lie wholly in the window or wholly outside. */
-static inline bool extent_in_window(const struct extent_map *map, uint32_t rec)
+/* Blocks lie wholly in a window or wholly outside. */
+static inline bool extent_in_window(
+	const struct extent_map *map, enum extent_window which, uint32_t rec)
 {
 	uint32_t off = extent_record(map, rec)->off;
 
-	return off >= map->window_off && off < map->window_end;
+	return off >= map->windows[which].off && off < map->windows[which].end;
+}
+
+/* Where an open window lies; both 0 while it is closed. */
+static inline uint64_t extent_window_off(
+	const struct extent_map *map, enum extent_window which)
+{
+	return (uint64_t)map->windows[which].off << map->granule_shift;
+}
+
+static inline uint64_t extent_window_end(
+	const struct extent_map *map, enum extent_window which)
+{
+	return (uint64_t)map->windows[which].end << map->granule_shift;
+}
+
+/* The block at the start of an open window. */
+static inline uint32_t extent_window_first(
+	const struct extent_map *map, enum extent_window which)
+{
+	CHECK(extent_window_is_open(map, which));
+	return map->windows[which].first;
 }
 
 #endif

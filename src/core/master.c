@@ -2,13 +2,14 @@
 
 #include "base/err.h"
 #include "base/hash.h"
+#include "base/plant.h"
 
 #include <string.h>
 
 /* ---- memory -------------------------------------------------------------- */
 
 struct plan {
-	size_t objects, map, extents, entries, pos, ghost, total;
+	size_t objects, map, extents, entries, pos, ghost, leases, disk, total;
 	uint32_t map_size, runs;
 };
 
@@ -20,7 +21,7 @@ static size_t plan_add(struct plan *plan, size_t bytes)
 	return at;
 }
 
-static struct plan plan_memory(uint32_t slots_limit)
+static struct plan plan_memory(uint32_t slots_limit, const struct disk_config *disk)
 {
 	struct plan plan = {0};
 
@@ -35,19 +36,21 @@ static struct plan plan_memory(uint32_t slots_limit)
 	plan.pos = plan_add(&plan, slots_limit * sizeof(uint32_t));
 	plan.ghost = plan_add(
 		&plan, sizeof(struct ghost_bucket) << lru_ghost_log2(slots_limit));
+	plan.leases = plan_add(&plan, slots_limit * sizeof(struct lease_grants));
+	plan.disk = plan_add(&plan, disk_memory_size(disk));
 	return plan;
 }
 
-size_t master_memory_size(uint32_t slots_limit)
+size_t master_memory_size(uint32_t slots_limit, const struct disk_config *disk)
 {
-	return plan_memory(slots_limit).total;
+	return plan_memory(slots_limit, disk).total;
 }
 
 void master_init(struct master *master, struct share *share,
 	const struct master_config *config, void *memory)
 {
 	uint32_t slots_limit = share->header->slots_limit;
-	struct plan plan = plan_memory(slots_limit);
+	struct plan plan = plan_memory(slots_limit, &config->disk);
 	unsigned char *base = (unsigned char *)memory;
 
 	memset(master, 0, sizeof(*master));
@@ -66,12 +69,24 @@ void master_init(struct master *master, struct share *share,
 	for (uint32_t cid = 0; cid <= CLIENT_LIMIT; cid++)
 		object_queue_init(&master->writing[cid]);
 	object_queue_init(&master->dirty);
+	object_queue_init(&master->spent);
+	object_queue_init(&master->clean);
+	object_queue_init(&master->lent);
+	object_queue_init(&master->large);
+	object_queue_init(&master->saving);
 	object_queue_init(&master->parked);
 	object_queue_init(&master->moving);
 	object_queue_init(&master->condemned);
 	list_init(&master->room.waiting);
 	list_init(&master->room.granted);
 	master->room.copy_limit = UINT64_MAX;
+	ticket_init(&master->room.turning.ticket);
+	ticket_init(&master->room.place.ticket);
+	lease_book_init(&master->leases,
+		(struct lease_grants *)(void *)(base + plan.leases), slots_limit,
+		atomic_load_explicit(&share->header->epoch, memory_order_relaxed));
+	disk_init(&master->disk, &config->disk, base + plan.disk);
+	master->disk.run_limit = share->header->pool_size;
 	master->free_head = SLOT_NONE;
 }
 
@@ -119,12 +134,18 @@ void master_tell(struct master *master, uint32_t slot, uint64_t now)
 	if (slot >= nslots_of(master))
 		return;
 	master->stats.told++;
+	if (PLANTED(LOST_WAKE))
+		return;
 	object = object_at(master, slot);
 	if (object->list == OBJECT_CONDEMNED) {
 		object_settle(master, slot, now);
 	} else if (object->list == OBJECT_PARKED && !object->relook) {
+		unsigned why = object_blocked(master, slot, now);
+
+		if (why & ~(unsigned)BLOCK_HOLD)
+			return; /* its end is an event of its own */
 		object->woken_ns = now;
-		object_unpark(master, slot, object_blocked(master, slot, now) != 0);
+		object_unpark(master, slot, why != 0);
 		object_arm(master, slot, now);
 	}
 }
@@ -169,6 +190,7 @@ static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
 	there->readers_left = put->readers;
 	there->namespace_id = 0;
 	there->flags = (put->softpin ? SLOT_SOFTPIN : 0u) |
+		       (put->durable ? SLOT_DURABLE : 0u) |
 		       (put->ttl_ns != 0 ? SLOT_EXPIRES : 0u);
 	there->op = put->op;
 }
@@ -188,12 +210,36 @@ static uint32_t put_run(
 	return extent_alloc(&master->extents, bytes, align, SLOT_NONE);
 }
 
+/* An object whose bytes are damaged counts as absent, and goes. While a record is being
+ * deleted the key waits: after a kill the old object must not come back in place of a new
+ * one that was evicted. */
+static bool is_on_disk(
+	struct master *master, const struct index_key *key, enum put_verdict *ret_verdict)
+{
+	uint32_t entry = master_disk_find(master, key);
+
+	*ret_verdict = PUT_EXISTS;
+	if (entry != DISK_NONE && !disk_entry(&master->disk, entry)->corrupt)
+		return true;
+	if (entry != DISK_NONE)
+		disk_end(master, entry, 0);
+	*ret_verdict = PUT_BUSY;
+	return master_disk_ends(master, key);
+}
+
 enum put_verdict master_put_start(struct master *master, const struct put_request *put,
 	struct ticket *ticket, uint32_t *ret_slot)
 {
 	uint32_t slot = map_find(master, &put->key);
+	enum put_verdict verdict;
 	uint32_t block;
 
+	if (slot == SLOT_NONE && is_on_disk(master, &put->key, &verdict)) {
+		if (ticket != NULL)
+			master_room_cancel(master, ticket);
+		*ret_slot = SLOT_NONE;
+		return verdict;
+	}
 	if (slot != SLOT_NONE || put->size > master_largest(master, put->key.size)) {
 		if (ticket != NULL)
 			master_room_cancel(master, ticket);
@@ -301,6 +347,9 @@ void master_pin(struct master *master, uint32_t slot)
 {
 	CHECK(kind_at(master, slot) == SLOT_READY);
 	CHECK(object_at(master, slot)->pins < UINT16_MAX);
+	/* What a batch was given already counts against what it still asks for. */
+	if (object_at(master, slot)->pins == 0)
+		master->room.held_bytes += run_bytes(master, slot);
 	object_at(master, slot)->pins++;
 	master->pinned++;
 }
@@ -314,10 +363,8 @@ void master_unpin(struct master *master, uint32_t slot, uint64_t now)
 	master->pinned--;
 	if (object->list == OBJECT_CONDEMNED) {
 		object_settle(master, slot, now);
-	} else if (object->list == OBJECT_PARKED &&
-		   object_blocked(master, slot, now) == 0) {
-		object_unpark(master, slot, false);
-		object_arm(master, slot, now);
+	} else {
+		object_look(master, slot, now);
 	}
 }
 
@@ -330,12 +377,19 @@ bool master_is_life(const struct master *master, uint32_t slot, uint64_t life)
 int master_remove(struct master *master, const struct index_key *key, uint64_t now)
 {
 	uint32_t slot = map_find(master, key);
+	uint32_t entry = DISK_NONE;
 
 	if (slot == SLOT_NONE)
+		entry = master_disk_find(master, key);
+	if (slot == SLOT_NONE && entry == DISK_NONE)
 		return ERR_NOT_FOUND;
 	master->stats.removes++;
+	if (slot == SLOT_NONE) {
+		disk_end(master, entry, now);
+		return 0;
+	}
 	if (kind_at(master, slot) == SLOT_READY) {
-		object_condemn(master, slot, now);
+		object_end(master, slot, now);
 		return 0;
 	}
 	slot_at(master, slot)->flags |= SLOT_DOOMED;
@@ -383,7 +437,7 @@ int master_take(struct master *master, uint32_t slot, uint64_t life, uint32_t ta
 	if (place == SLOT_NONE)
 		return ERR_NOT_FOUND;
 	slot_taken(slot_at(master, place), taker, op);
-	object_condemn(master, place, now);
+	object_end(master, place, now);
 	if (place != slot)
 		slot_taken(there, taker, op);
 	master->stats.takes++;
@@ -419,9 +473,13 @@ uint64_t master_next(const struct master *master)
 	const struct room *room = &master->room;
 	uint64_t when = heap_min(&master->timers, NULL);
 
-	if (room->refilling || room_is_due(room))
+	if ((room->refilling && !room->refill_waits) || room_is_due(master))
 		return 0;
-	if (!list_is_empty(&room->waiting) && room->retry_ns < when)
+	if (disk_is_there(&master->disk))
+		when = MIN(when, heap_min(&master->disk.timers, NULL));
+	if ((!list_is_empty(&room->waiting) ||
+		    (turning_is_due(master) && !room->turning.stuck)) &&
+		room->retry_ns < when)
 		when = room->retry_ns;
 	return when;
 }
@@ -446,7 +504,7 @@ static void object_is_due(struct master *master, uint32_t slot, uint64_t now)
 	}
 	if (there->flags & SLOT_EXPIRES && there->expires <= now) {
 		master->stats.expired++;
-		object_condemn(master, slot, now);
+		object_end(master, slot, now);
 		return;
 	}
 	if (object->list == OBJECT_PARKED) {
@@ -507,12 +565,89 @@ void master_use(const struct master *master, struct pool_use *ret)
 		.inactive = master->bytes_of[OBJECT_INACTIVE],
 		.active = master->bytes_of[OBJECT_ACTIVE],
 		.dirty = master->bytes_of[OBJECT_DIRTY],
+		.spent = master->bytes_of[OBJECT_SPENT],
+		.clean = master->bytes_of[OBJECT_CLEAN],
+		.lent = master->bytes_of[OBJECT_LENT],
+		.large = master->bytes_of[OBJECT_LARGE],
+		.saving = master->bytes_of[OBJECT_SAVING],
+		.turning = master->room.turning.size,
 		.parked = master->bytes_of[OBJECT_PARKED],
 		.moving = master->bytes_of[OBJECT_MOVING],
 		.condemned = master->bytes_of[OBJECT_CONDEMNED],
 		.largest_hole = extent_largest_fit(map, POOL_GRANULE),
 		.objects = master->lru.active.count + master->lru.inactive.count +
-			   (uint64_t)master->dirty.count + master->parked.count +
-			   master->moving.count,
+			   (uint64_t)master->dirty.count + master->spent.count +
+			   master->clean.count + master->lent.count +
+			   master->large.count + master->saving.count +
+			   master->parked.count + master->moving.count,
 	};
+}
+
+uint64_t master_held_bytes(const struct master *master, uint32_t cid)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t slot = master->condemned.head; slot != SLOT_NONE;
+		slot = object_at(master, slot)->next) {
+		if (hold_count(&master->watch, slot, cid) > 0)
+			bytes += run_bytes(master, slot);
+	}
+	return bytes;
+}
+
+/* ---- leases -------------------------------------------------------------- */
+
+struct lease_token master_lease(
+	struct master *master, uint32_t slot, uint64_t length_ns, uint64_t now)
+{
+	struct slot *there = slot_at(master, slot);
+	uint64_t end = length_ns > UINT64_MAX - now ? UINT64_MAX : now + length_ns;
+	uint64_t life = life_at(master, slot);
+	bool unknown = there->lease_end > now &&
+		       lease_outstanding(&master->leases, slot, life) == 0;
+	struct lease_token token;
+
+	CHECK(kind_at(master, slot) == SLOT_READY);
+	if (there->lease_end <= now)
+		lease_forget(&master->leases, slot);
+	/* Stored before the answer leaves: it judges. */
+	if (end > there->lease_end)
+		there->lease_end = end;
+	if (object_at(master, slot)->list == OBJECT_PARKED)
+		object_arm(master, slot, now); /* its end may be what wakes it now */
+	master->stats.leases++;
+	token = lease_grant(&master->leases, slot, life);
+	/* One that was granted before a restart, or was forgotten, still runs. */
+	if (unknown)
+		master->leases.grants[slot].forgotten = true;
+	return token;
+}
+
+bool master_lease_release(
+	struct master *master, const struct lease_token *token, uint64_t now)
+{
+	struct object *object;
+
+	switch (lease_release(&master->leases, token)) {
+	case LEASE_IGNORED:
+		master->stats.leases_ignored++;
+		return false;
+	case LEASE_RELEASED:
+		master->stats.leases_released++;
+		return true;
+	case LEASE_LAST_RELEASED:
+		break;
+	}
+	master->stats.leases_released++;
+	slot_at(master, token->slot)->lease_end = 0;
+	object = object_at(master, token->slot);
+	if (object->list == OBJECT_CONDEMNED) {
+		object_settle(master, token->slot, now);
+	} else if (object->list == OBJECT_PARKED) {
+		/* Also if it is held: nobody was asked to tell while the lease ran. */
+		object_unpark(master, token->slot,
+			object_blocked(master, token->slot, now) != 0);
+		object_arm(master, token->slot, now);
+	}
+	return true;
 }

@@ -6,6 +6,11 @@
  * reclaim.c   judge the coldest, evict, keep the watermarks
  * window.c    choose and clear a range
  * relocate.c  move an object by copy
+ * disk.c      the table of what is on disk, and the changes of its index
+ * save.c      from the pool to the disk
+ * load.c      and back
+ * turning.c   room that is kept for loads
+ * place.c     room for what is in the way of a window
  * room.c      the queue of tickets
  */
 #ifndef CORE_MASTER_PRIV_H
@@ -19,12 +24,17 @@
  * every release a message. */
 #define REARM_NS 10000000ull
 
+/* A smaller object is not worth a move of its own, nor a wait, so that it need not be read
+ * back: it is written and read together with others. */
+#define KEEP_LEAST (64u << 10)
+
 /* Why an object may not be freed now; a set. */
 enum block_reason {
 	BLOCK_HOLD = 1,
 	BLOCK_PIN = 2,
 	BLOCK_LEASE = 4,
-	BLOCK_COPY = 8
+	BLOCK_COPY = 8,
+	BLOCK_IO = 16
 };
 
 static inline struct slot *slot_at(const struct master *master, uint32_t slot)
@@ -69,10 +79,25 @@ static inline uint64_t free_bytes(const struct master *master)
 	return extent_total_bytes(&master->extents, EXTENT_FREE);
 }
 
+/* On disk as well, and so free to go, if nothing else blocks it. */
+static inline bool object_is_clean(const struct object *object)
+{
+	return object->list == OBJECT_CLEAN || object->list == OBJECT_LENT ||
+	       object->list == OBJECT_LARGE;
+}
+
 /* Granted tickets have a claim to as many slots: no one else gets the last ones. */
-static inline bool slots_are_short(const struct master *master)
+static inline bool slots_are_out(const struct master *master)
 {
 	return slots_available(master) <= master->room.granted_count;
+}
+
+/* The same for all but loads: with something on disk one more is kept, as turning room is. */
+static inline bool slots_are_short(const struct master *master)
+{
+	uint32_t kept = master->disk.stored > 0 ? 1 : 0;
+
+	return slots_available(master) <= master->room.granted_count + kept;
 }
 
 /* ---- map.c --------------------------------------------------------------- */
@@ -82,6 +107,8 @@ void map_del(struct master *master, uint32_t slot);
 
 /* ---- state.c ------------------------------------------------------------- */
 uint32_t slot_alloc(struct master *master);
+/* A slot's private half as a new object has it. */
+void object_begin(struct object *object);
 /* The list that holds a slot of list `list`. */
 struct object_queue *object_queue_of(
 	struct master *master, uint32_t slot, enum object_list list);
@@ -89,8 +116,11 @@ void object_place(struct master *master, uint32_t slot, enum object_list list);
 unsigned object_blocked(const struct master *master, uint32_t slot, uint64_t now);
 /* Show a sealed slot to readers and put it on the list of its kind. */
 void object_show(struct master *master, uint32_t slot);
-/* End a READY object; its bytes go now, or with the last hold. */
+/* A READY object leaves its place, which is free now or with the last hold. What there is of
+ * it elsewhere stays: it is moved, or dropped as it is on disk. */
 void object_condemn(struct master *master, uint32_t slot, uint64_t now);
+/* End a READY object, here and on disk. */
+void object_end(struct master *master, uint32_t slot, uint64_t now);
 /* Free a CONDEMNED object if nothing blocks it. */
 void object_settle(struct master *master, uint32_t slot, uint64_t now);
 /* Free a WRITING slot whose writer is out. */
@@ -101,12 +131,10 @@ bool object_park(struct master *master, uint32_t slot, uint64_t now);
 void object_list_ready(struct master *master, uint32_t slot, bool active);
 /* The same, for one that was parked. */
 void object_unpark(struct master *master, uint32_t slot, bool active);
+/* Unpark it if it is parked and nothing blocks it any more. */
+void object_look(struct master *master, uint32_t slot, uint64_t now);
 /* Set the slot's one timer to the next time that matters to it. */
 void object_arm(struct master *master, uint32_t slot, uint64_t now);
-
-/* ---- read.c ---- */
-/* Before READY slots are judged: what reports were counted last. */
-void reads_recover(struct master *master);
 
 /* ---- read.c -------------------------------------------------------------- */
 
@@ -117,7 +145,11 @@ void reads_recover(struct master *master);
 /* The coldest cache object that nothing blocks, still on its list; SLOT_NONE: none, or
  * the budget is spent. */
 uint32_t reclaim_victim(struct master *master, uint64_t now, uint32_t *budget);
+/* Out of the pool, and gone, unless it is on disk. */
 void reclaim_evict(struct master *master, uint32_t slot, uint64_t now);
+/* The victim is on disk, but will be read: it goes to the turning room, or what was read is
+ * on its way out. */
+bool reclaim_keeps(struct master *master, uint32_t slot, uint64_t now);
 /* Work between the watermarks. True: the budget is spent, there is more to do. */
 bool reclaim_refill(struct master *master, uint64_t now, uint32_t *budget);
 void reclaim_start_if_low(struct master *master);
@@ -141,9 +173,104 @@ enum window_result window_clear(struct master *master, uint64_t now, uint32_t *b
 /* No window from here on; what it has withheld is for all tickets. */
 void window_close(struct master *master);
 
+/* The largest object of the best range for the ticket that is too large to be copied now, and
+ * the range; SLOT_NONE: that is not what is in the way. */
+uint32_t window_obstacle(const struct master *master, const struct ticket *ticket,
+	uint64_t *ret_off, uint64_t *ret_end);
+/* The same for a range that is given; its edges lie in no used run. `near`: any block. */
+void window_open_at(struct master *master, struct ticket *ticket, uint32_t near,
+	uint64_t off, uint64_t end, uint64_t now);
+
+/* ---- disk.c -------------------------------------------------------------- */
+struct disk_id disk_id_of(const void *key, uint32_t size);
+/* SAVING or STORED, and not ended. */
+bool disk_lives(const struct disk_entry *entry);
+uint32_t disk_find(const struct disk *disk, const struct index_key *key);
+uint32_t disk_find_id(const struct disk *disk, uint64_t hash, const struct disk_id *id);
+bool disk_is_full_of_entries(const struct disk *disk);
+uint32_t disk_entry_new(struct disk *disk, const struct disk_entry *like);
+void disk_entry_free(struct master *master, uint32_t entry);
+/* The run in the pool of the largest softpin object on disk, in full pages. */
+uint64_t disk_largest(const struct disk *disk);
+/* Its record is in the index. */
+void disk_stored(struct disk *disk, uint32_t entry);
+/* A STORED entry is, or is no more, all there is of the object. */
+void disk_only(struct disk *disk, uint32_t entry, bool only);
+void disk_change(struct disk *disk, uint32_t entry, enum disk_change change);
+/* The object ends; a STORED entry may still have a slot. */
+void disk_end(struct master *master, uint32_t entry, uint64_t now);
+void disk_judge(struct master *master, int err, uint64_t now);
+
+/* ---- save.c -------------------------------------------------------------- */
+bool disk_is_usable(const struct master *master);
+/* More should be written out than is on its way. */
+bool save_is_wanted(const struct master *master);
+bool disk_has_room(const struct master *master, uint64_t bytes);
+void save_detach(struct master *master, uint32_t entry, uint64_t now);
+void save_finish(struct master *master, uint32_t entry);
+/* Whether a reader has had it since it came; looks at the clients' marks. */
+bool object_was_read(struct master *master, uint32_t slot);
+/* Softpin objects that were read since the last look become SPENT; looks at `limit`. */
+void save_harvest(struct master *master, uint32_t limit);
+/* What was read is written out before others, up to so many bytes. False: there is none, nor
+ * anything on its way to the disk. */
+bool save_spent_first(struct master *master, uint64_t bytes);
+/* It leaves the pool, and stays on disk. */
+void object_forget_disk(struct master *master, uint32_t slot);
+/* It leaves the disk; in the pool it stays, if it is there. */
+void disk_drop(struct master *master, uint32_t entry, uint64_t now);
+
+/* ---- turning.c ----------------------------------------------------------- */
+/* A run for a load, in the turning room; EXTENT_NONE: there is none, or what lies there is
+ * in use. */
+uint32_t turning_take(
+	struct master *master, uint64_t run_bytes, uint64_t align, uint64_t now);
+/* The same for an object that could as well leave the pool: at the expense of no other that
+ * is unread. */
+uint32_t turning_spare(
+	struct master *master, uint64_t run_bytes, uint64_t align, uint64_t now);
+/* A slot for a load, if need be of an object that lies there; false: all are in use. */
+bool turning_slot(struct master *master, uint64_t now);
+/* Whether the block lies there. */
+static inline bool turning_has(const struct master *master, uint32_t block)
+{
+	return extent_in_window(&master->extents, EXTENT_TURNING, block);
+}
+/* Objects wait for it to grow. */
+static inline bool turning_is_due(const struct master *master)
+{
+	return disk_largest(&master->disk) > master->room.turning.size;
+}
+/* Grow towards the largest, or shrink. WINDOW_WAITS also when there is nothing to do. */
+enum window_result turning_run(struct master *master, uint64_t now, uint32_t *budget);
+/* The window that was opened for it has nothing but free and clean bytes: it is the turning
+ * room now. False: not yet. */
+bool turning_settle(struct master *master, uint64_t now);
+/* After a start. */
+void turning_restore(struct master *master);
+
+/* ---- place.c ------------------------------------------------------------- */
+/* Queue for a place for what is in the way of `owner`'s window. False: it is of no use. */
+bool place_start(struct master *master, const struct ticket *owner);
+void place_cancel(struct master *master);
+/* The owner has its run, or wants none any more. */
+void place_forget(struct master *master, const struct ticket *owner);
+/* The place has been granted: begin to copy, as soon as it can be. */
+void place_run(struct master *master, uint64_t now);
+
 /* ---- relocate.c ---------------------------------------------------------- */
 /* Begin to move `slot` to another run. False: no run, no slot, or a move is under way. */
 bool relocate_start(struct master *master, uint32_t slot);
+/* The same to a run that the caller has; it stays the caller's if this is false. */
+bool relocate_to(struct master *master, uint32_t slot, uint32_t block);
+/* A CLEAN object that nobody has read yet need not be read back if there is a place for it
+ * in the turning room. */
+enum lend_result {
+	LEND_STARTED,
+	LEND_LATER, /* another move is under way */
+	LEND_NOT
+};
+enum lend_result lend_start(struct master *master, uint32_t slot, uint64_t now);
 
 /* ---- room.c -------------------------------------------------------------- */
 void ticket_grant(struct master *master, struct ticket *ticket, uint32_t block);
@@ -153,12 +280,17 @@ uint32_t ticket_spend(struct master *master, struct ticket *ticket, uint64_t run
 static inline void room_event(struct master *master)
 {
 	master->room.stuck = false;
+	master->room.refill_waits = false;
+	master->room.turning.stuck = false;
+	master->room.place.stuck = false;
+	master->room.window.holds_unread = false;
 	master->room.copy_limit = UINT64_MAX;
 }
 
-static inline bool room_is_due(const struct room *room)
+static inline bool room_is_due(const struct master *master)
 {
-	return !room->stuck && !list_is_empty(&room->waiting);
+	return !master->room.stuck &&
+	       (!list_is_empty(&master->room.waiting) || turning_is_due(master));
 }
 
 #endif

@@ -33,6 +33,44 @@ static void note(struct share_client *client, uint64_t sequence, uint32_t slot,
 	atomic_thread_fence(memory_order_release);
 }
 
+/* The object has left the pool between the end of the read and the report, which is answered
+ * when its record has the count (master_disk_ends()). */
+static bool read_ended_on_disk(struct master *master, const struct index_key *key,
+	uint64_t generation, uint64_t now)
+{
+	uint32_t entry = master_disk_find(master, key);
+	struct disk_entry *there;
+
+	if (entry == DISK_NONE)
+		return false;
+	there = disk_entry(&master->disk, entry);
+	if (there->generation != generation || !there->counted)
+		return false;
+	there->readers_left--;
+	master->stats.reads_counted++;
+	if (there->readers_left > 0) {
+		disk_change(&master->disk, entry, DISK_PUT);
+		return true;
+	}
+	master->stats.removes++;
+	disk_end(master, entry, now);
+	return true;
+}
+
+/* It stays in the pool until its record has the new count. */
+static void read_note_on_disk(struct master *master, uint32_t slot)
+{
+	uint32_t entry = object_at(master, slot)->disk;
+
+	if (entry == DISK_NONE)
+		return;
+	disk_entry(&master->disk, entry)->readers_left =
+		slot_at(master, slot)->readers_left;
+	/* A save's own record is made when its commit begins. */
+	if (master_is_saved(master, slot) || disk_entry(&master->disk, entry)->committing)
+		disk_change(&master->disk, entry, DISK_PUT);
+}
+
 int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
 	const struct index_key *key, uint64_t generation, uint64_t now)
 {
@@ -43,6 +81,10 @@ int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
 
 	if (sequence <= client->read_sequence)
 		return 0;
+	if (slot == SLOT_NONE && read_ended_on_disk(master, key, generation, now)) {
+		note(client, sequence, SLOT_NONE, 0, 0);
+		return 0;
+	}
 	if (slot == SLOT_NONE || slot_at(master, slot)->generation != generation ||
 		!slot_at(master, slot)->counted) {
 		note(client, sequence, SLOT_NONE, 0, 0);
@@ -52,10 +94,11 @@ int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
 	left = (uint16_t)(there->readers_left - 1);
 	note(client, sequence, slot, life_at(master, slot), left);
 	there->readers_left = left;
+	read_note_on_disk(master, slot);
 	master->stats.reads_counted++;
 	if (left == 0) {
 		master->stats.removes++;
-		object_condemn(master, slot, now);
+		object_end(master, slot, now);
 	}
 	return 0;
 }

@@ -151,6 +151,7 @@ static void place_slots(struct master *master, struct recovery *ret)
 			drop(master, slot, DROP_OVERLAP, ret);
 			continue;
 		}
+		object_begin(object_at(master, slot));
 		object_at(master, slot)->block = block;
 		/* A take that did not come to its end has not been. */
 		if (kind_at(master, slot) != SLOT_CONDEMNED)
@@ -230,6 +231,8 @@ void master_recover(struct master *master, uint64_t now, uint64_t put_timeout_ns
 	struct recovery *ret)
 {
 	memset(ret, 0, sizeof(*ret));
+	master->leases.epoch = atomic_load_explicit(
+		&master->share->header->epoch, memory_order_relaxed);
 	reads_recover(master);
 	read_slots(master, ret);
 	place_slots(master, ret);

@@ -18,6 +18,8 @@ static void copy_open(struct master *master, uint32_t from, uint32_t to, uint32_
 
 	object_at(master, to)->block = block;
 	object_at(master, to)->woken_ns = 0;
+	object_at(master, to)->read = object_at(master, from)->read;
+	object_at(master, to)->hits = object_at(master, from)->hits & 3;
 	copy->off = extent_off_bytes(&master->extents, block);
 	copy->size = old->size;
 	copy->klen = old->klen;
@@ -37,16 +39,16 @@ static void copy_open(struct master *master, uint32_t from, uint32_t to, uint32_
 	object_place(master, to, OBJECT_WRITING);
 }
 
-bool relocate_start(struct master *master, uint32_t slot)
+static bool can_move(const struct master *master)
 {
-	const struct slot *there = slot_at(master, slot);
-	uint64_t align;
-	uint64_t bytes = extent_round(slot_run_size(there->size, there->klen), &align);
-	uint32_t block, to;
+	return !master->room.move.busy && !slots_are_short(master);
+}
 
-	if (master->room.move.busy || slots_are_short(master))
-		return false;
-	block = extent_alloc(&master->extents, bytes, align, SLOT_NONE);
+/* `block`: the run that the copy gets. False: EXTENT_NONE, there is none. */
+static bool move_begin(struct master *master, uint32_t slot, uint32_t block)
+{
+	uint32_t to;
+
 	if (block == EXTENT_NONE)
 		return false;
 	to = slot_alloc(master);
@@ -57,6 +59,44 @@ bool relocate_start(struct master *master, uint32_t slot)
 	heap_remove(&master->timers, slot); /* its end waits for the copy's */
 	master->room.move = (struct relocating){.busy = true, .from = slot, .to = to};
 	return true;
+}
+
+bool relocate_start(struct master *master, uint32_t slot)
+{
+	uint64_t align;
+	uint64_t bytes = extent_round(run_bytes(master, slot), &align);
+
+	return can_move(master) &&
+	       move_begin(master, slot,
+		       extent_alloc(&master->extents, bytes, align, SLOT_NONE));
+}
+
+static bool can_be_lent(struct master *master, uint32_t slot, uint64_t now)
+{
+	return object_at(master, slot)->list == OBJECT_CLEAN &&
+	       run_bytes(master, slot) >= KEEP_LEAST && !object_was_read(master, slot) &&
+	       run_bytes(master, slot) <= master->room.turning.size &&
+	       object_blocked(master, slot, now) == 0;
+}
+
+bool relocate_to(struct master *master, uint32_t slot, uint32_t block)
+{
+	return can_move(master) && move_begin(master, slot, block);
+}
+
+enum lend_result lend_start(struct master *master, uint32_t slot, uint64_t now)
+{
+	uint64_t align;
+	uint64_t bytes = extent_round(run_bytes(master, slot), &align);
+
+	if (!can_be_lent(master, slot, now))
+		return LEND_NOT;
+	if (master->room.move.busy)
+		return LEND_LATER;
+	if (!can_move(master) ||
+		!move_begin(master, slot, turning_spare(master, bytes, align, now)))
+		return LEND_NOT;
+	return LEND_STARTED;
 }
 
 bool master_move_next(struct master *master, struct relocation *ret)
@@ -98,6 +138,11 @@ void master_move_done(struct master *master, bool copied, uint64_t now)
 	if (!copied || kind_at(master, from) == SLOT_CONDEMNED) {
 		move_undo(master, from, to, now);
 		return;
+	}
+	if (object_at(master, from)->disk != DISK_NONE) {
+		object_at(master, to)->disk = object_at(master, from)->disk;
+		disk_entry(&master->disk, object_at(master, to)->disk)->slot = to;
+		object_at(master, from)->disk = DISK_NONE;
 	}
 	object_list_ready(master, to, object_at(master, from)->active);
 	map_del(master, from);

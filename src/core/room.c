@@ -7,7 +7,10 @@ void ticket_init(struct ticket *ticket)
 	list_init(&ticket->entry);
 	ticket->block = EXTENT_NONE;
 	ticket->state = TICKET_IDLE;
+	ticket->is_load = false;
 }
+
+#define SMALL_RUN (256u << 10)
 
 static struct ticket *ticket_of(struct list *entry)
 {
@@ -18,11 +21,15 @@ void ticket_grant(struct master *master, struct ticket *ticket, uint32_t block)
 {
 	ticket->block = block;
 	ticket->state = TICKET_GRANTED;
-	list_move_tail(&master->room.granted, &ticket->entry);
+	if (ticket == &master->room.place.ticket)
+		list_del(&ticket->entry);
+	else
+		list_move_tail(&master->room.granted, &ticket->entry);
 	master->room.granted_count++;
 	master->granted_bytes += extent_size_bytes(&master->extents, block);
 	if (master->room.window.owner == ticket)
 		window_close(master);
+	place_forget(master, ticket);
 	room_event(master);
 }
 
@@ -39,14 +46,16 @@ uint32_t ticket_spend(struct master *master, struct ticket *ticket, uint64_t run
 	return block;
 }
 
-static bool ticket_try(struct master *master, struct ticket *ticket)
+static bool ticket_try(struct master *master, struct ticket *ticket, uint64_t now)
 {
 	uint32_t block;
 
-	if (slots_are_short(master))
+	if (ticket->is_load ? !turning_slot(master, now) : slots_are_short(master))
 		return false;
 	block = extent_alloc(
 		&master->extents, ticket->run_bytes, ticket->align, SLOT_NONE);
+	if (block == EXTENT_NONE && ticket->is_load)
+		block = turning_take(master, ticket->run_bytes, ticket->align, now);
 	if (block == EXTENT_NONE)
 		return false;
 	ticket_grant(master, ticket, block);
@@ -60,13 +69,22 @@ void master_room_wait(
 	ticket->run_bytes = extent_round(
 		slot_run_size(size, (uint16_t)klen), &ticket->align);
 	ticket->state = TICKET_WAITING;
+	ticket->is_load = false;
 	list_add_tail(&master->room.waiting, &ticket->entry);
 	room_event(master);
+}
+
+void master_room_wait_load(
+	struct master *master, struct ticket *ticket, uint64_t size, uint32_t klen)
+{
+	master_room_wait(master, ticket, size, klen);
+	ticket->is_load = true;
 }
 
 void master_room_cancel(struct master *master, struct ticket *ticket)
 {
 	list_del(&ticket->entry);
+	place_forget(master, ticket);
 	if (master->room.window.owner == ticket)
 		window_close(master);
 	if (ticket->state == TICKET_GRANTED)
@@ -117,7 +135,7 @@ static uint32_t round_victim(struct master *master, struct round *round)
 
 	if (round->coldest != SLOT_NONE)
 		list = (enum object_list)object_at(master, round->coldest)->list;
-	if (list != OBJECT_INACTIVE && list != OBJECT_ACTIVE)
+	if (list != OBJECT_INACTIVE && list != OBJECT_ACTIVE && list != OBJECT_CLEAN)
 		round->coldest = reclaim_victim(master, round->now, round->budget);
 	return round->coldest;
 }
@@ -138,21 +156,50 @@ static enum window_result make_window(
 	return result;
 }
 
+/* Small ones need no window while there is something to write out: what becomes clean will
+ * do, and is chosen for its heat, not for its place. */
+static bool saving_suffices(const struct master *master, const struct ticket *ticket)
+{
+	uint64_t small = MIN(SMALL_RUN, master->share->header->pool_size / 64);
+
+	return ticket->run_bytes <= small && master->clean.count == 0 &&
+	       master->lru.inactive.count + master->lru.active.count == 0 &&
+	       (master->saving.count > 0 ||
+		       (save_is_wanted(master) &&
+			       disk_has_room(master, ticket->run_bytes)));
+}
+
+/* While its window waits for something, what can go elsewhere may do as well. */
+static enum window_result take_coldest(
+	struct master *master, struct ticket *ticket, struct round *round)
+{
+	uint32_t victim = round_victim(master, round);
+
+	if (victim == SLOT_NONE || !run_suffices(master, victim, ticket) ||
+		reclaim_keeps(master, victim, round->now))
+		return WINDOW_WAITS;
+	reclaim_evict(master, victim, round->now);
+	return ticket_try(master, ticket, round->now) ? WINDOW_DONE : WINDOW_WAITS;
+}
+
 /* Progress for one ticket: the coldest object if that is enough, else a window. */
 static enum window_result make_room(
 	struct master *master, struct ticket *ticket, struct round *round)
 {
+	enum window_result result;
 	uint32_t victim;
 
 	if (master->room.window.owner == ticket) {
-		enum window_result result = window_clear(
-			master, round->now, round->budget);
-
+		result = window_clear(master, round->now, round->budget);
+		if (result == WINDOW_WAITS)
+			return take_coldest(master, ticket, round);
 		if (result != WINDOW_AGAIN)
 			return result;
 	}
 	if (!window_is_possible(master, ticket))
 		return WINDOW_HOPELESS;
+	if (!ticket->is_load && saving_suffices(master, ticket))
+		return WINDOW_WAITS;
 	for (;;) {
 		bool short_of_slots = slots_are_short(master);
 
@@ -164,24 +211,44 @@ static enum window_result make_room(
 		if (victim == SLOT_NONE ||
 			!(short_of_slots || run_suffices(master, victim, ticket)))
 			break;
+		if (!short_of_slots && reclaim_keeps(master, victim, round->now))
+			return WINDOW_WAITS;
 		reclaim_evict(master, victim, round->now);
-		if (ticket_try(master, ticket))
+		if (ticket_try(master, ticket, round->now))
 			return WINDOW_DONE;
 	}
-	return make_window(master, ticket, victim, round);
+	/* An end of a lease comes before a window would be clear. */
+	if (victim == SLOT_NONE && round->now < master->room.quiet_ns &&
+		master->room.quiet_rounds < 2)
+		return WINDOW_WAITS;
+	result = make_window(master, ticket, victim, round);
+	if (result != WINDOW_HOPELESS)
+		return result;
+	if (ticket == &master->room.place.ticket) {
+		place_cancel(master);
+		master->room.place.stuck = true;
+	} else if (place_start(master, ticket)) {
+		master->room.stuck = false; /* it comes first now */
+	}
+	return result;
 }
 
 /* False: something was freed, and the oldest come first again. */
 static bool serve_round(struct master *master, struct round *round, bool *ret_more)
 {
 	struct room *room = &master->room;
+	enum window_result result;
 
 	room->stuck = true;
+	place_run(master, round->now);
+	*ret_more = turning_run(master, round->now, round->budget) == WINDOW_MORE;
+	if (*ret_more)
+		return true;
 	list_for_each_safe (at, &room->waiting) {
 		struct ticket *ticket = ticket_of(at);
 		bool has_window = room->window.owner == ticket;
 
-		if (ticket_try(master, ticket) && has_window)
+		if (ticket_try(master, ticket, round->now) && has_window)
 			return false;
 	}
 	list_for_each_safe (at, &room->waiting) {
@@ -189,11 +256,15 @@ static bool serve_round(struct master *master, struct round *round, bool *ret_mo
 
 		if (room->window.owner != NULL && room->window.owner != ticket)
 			continue;
-		*ret_more = make_room(master, ticket, round) == WINDOW_MORE;
+		result = make_room(master, ticket, round);
+		*ret_more = result == WINDOW_MORE;
 		if (*ret_more)
 			return true;
 		if (!room->stuck)
 			return false;
+		/* It waits for the disk, and those behind it must not take what comes. */
+		if (result == WINDOW_WAITS && room->window.owner == NULL)
+			return true;
 	}
 	return true;
 }
@@ -202,12 +273,13 @@ static bool serve_round(struct master *master, struct round *round, bool *ret_mo
 static bool serve(struct master *master, uint64_t now, uint32_t *budget)
 {
 	struct round round = {now, budget, SLOT_NONE};
-	uint64_t freed = master->stats.freed;
+	uint64_t freed = master->stats.freed, examined = master->stats.examined;
 	bool more = false;
 
+	master->room.parked_other = false;
 	while (!serve_round(master, &round, &more))
 		;
-	master->stats.scans++;
+	master->stats.scans += master->stats.examined != examined;
 	master->stats.scans_that_freed += master->stats.freed != freed;
 	return more;
 }
@@ -224,20 +296,25 @@ static void sweep_if_due(struct master *master, uint64_t now)
 	master_look_all(master, now);
 }
 
+static bool anyone_waits(const struct master *master)
+{
+	return !list_is_empty(&master->room.waiting) ||
+	       (turning_is_due(master) && !master->room.turning.stuck);
+}
+
 bool master_room_run(struct master *master, uint64_t now, uint32_t budget)
 {
 	struct room *room = &master->room;
 	bool more;
 
-	if (room_is_due(room) ||
-		(!list_is_empty(&room->waiting) && now >= room->retry_ns)) {
+	if (room_is_due(master) || (anyone_waits(master) && now >= room->retry_ns)) {
 		if (serve(master, now, &budget))
 			room->stuck = false;
-		else if (!list_is_empty(&room->waiting))
+		else if (anyone_waits(master))
 			sweep_if_due(master, now);
 		room->retry_ns = now + SWEEP_PERIOD_NS;
 	}
 	more = reclaim_refill(master, now, &budget);
 	/* What this turn freed may be what an older ticket waits for. */
-	return more || room_is_due(room);
+	return more || room_is_due(master);
 }

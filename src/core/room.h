@@ -21,6 +21,7 @@
 
 #define WINDOW_IDLE_NS  1000000000ull
 #define SWEEP_PERIOD_NS 100000000ull
+#define TURNING_IDLE_NS 2000000000ull
 
 enum ticket_state {
 	TICKET_IDLE,
@@ -34,6 +35,33 @@ struct ticket {
 	uint64_t align;
 	uint32_t block; /* of the granted run */
 	enum ticket_state state;
+	bool is_load; /* turning room will do */
+};
+
+/*
+ * Turning room: the end of the pool, from `off` on, free or clean, as large as the largest
+ * softpin object on disk, so that each can always come back. Only loads have their runs in
+ * it. A larger object stays in the pool until the range has grown: `ticket` opens a window
+ * for the part that is missing.
+ */
+struct turning {
+	uint64_t off, size; /* size 0: none */
+	struct ticket ticket;
+	bool stuck;          /* it cannot grow until an event */
+	uint64_t preempt_ns; /* until then another's window is left alone */
+	uint64_t
+		idle_ns; /* since when it has been larger than it must be; 0: it is not */
+	bool short_since_start; /* for something on disk that came back with a restart */
+};
+
+/* For an object that a window cannot do away with: see place.c. */
+struct place {
+	struct ticket ticket;
+	const struct ticket *owner; /* whose window it is for */
+	uint32_t slot, rounds;
+	uint64_t life;
+	uint64_t avoid_off, avoid_end; /* of the pool: what that window will clear */
+	bool stuck;                    /* there is none until an event */
 };
 
 struct window {
@@ -41,6 +69,7 @@ struct window {
 	uint64_t off, size;
 	uint64_t progress_ns; /* when something in it was last freed */
 	uint64_t missing;     /* bytes in use then */
+	bool holds_unread;    /* and waits, until an event, for a place for it */
 };
 
 struct relocating {
@@ -53,12 +82,23 @@ struct room {
 	struct list granted;    /* not yet fetched by master_room_granted() */
 	uint32_t granted_count; /* granted runs that no put has used or given back */
 	struct window window;
+	struct turning turning;
+	struct place place;
+	uint64_t promised; /* bytes of runs that batches of loads will need */
+	uint64_t held_ns,
+		held_bytes; /* when holds were last counted, and what they hold */
 	struct relocating move;
 	/* Runs of this size and above could not be copied out of a window, since when
 	 * nothing was freed. */
 	uint64_t copy_limit;
-	bool refilling; /* between the watermarks */
-	bool stuck;     /* nobody can progress until an event, or until retry_ns */
+	bool refilling;    /* between the watermarks */
+	bool refill_waits; /* for an event: there is nothing to take now */
+	/* All that could be taken is under leases: until then only what woke is examined. */
+	uint64_t quiet_ns;
+	uint32_t quiet_rounds; /* so often in a row, with nothing freed between */
+	uint32_t woken;        /* objects back on the lists, and not examined since */
+	bool parked_other;     /* the last scan met a block that was no lease */
+	bool stuck;            /* nobody can progress until an event, or until retry_ns */
 	uint64_t retry_ns;
 	uint64_t swept_ns; /* last sweep over parked and condemned */
 };

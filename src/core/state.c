@@ -12,7 +12,16 @@
  */
 #include "core/master_priv.h"
 
+#include "base/plant.h"
+
 /* ---- slots --------------------------------------------------------------- */
+
+void object_begin(struct object *object)
+{
+	object->disk = DISK_NONE;
+	object->read = object->urgent = false;
+	object->hits = 0;
+}
 
 uint32_t slot_alloc(struct master *master)
 {
@@ -21,11 +30,13 @@ uint32_t slot_alloc(struct master *master)
 	if (slot != SLOT_NONE) {
 		master->free_head = object_at(master, slot)->chain;
 		master->free_slots--;
-		return slot;
-	}
-	if (master->slots_used >= nslots_of(master))
+	} else if (master->slots_used < nslots_of(master)) {
+		slot = master->slots_used++;
+	} else {
 		return SLOT_NONE;
-	return master->slots_used++;
+	}
+	object_begin(object_at(master, slot));
+	return slot;
 }
 
 static void slot_release(struct master *master, uint32_t slot)
@@ -53,6 +64,16 @@ struct object_queue *object_queue_of(
 		return &master->lru.active;
 	case OBJECT_DIRTY:
 		return &master->dirty;
+	case OBJECT_SPENT:
+		return &master->spent;
+	case OBJECT_CLEAN:
+		return &master->clean;
+	case OBJECT_LENT:
+		return &master->lent;
+	case OBJECT_LARGE:
+		return &master->large;
+	case OBJECT_SAVING:
+		return &master->saving;
 	case OBJECT_PARKED:
 		return &master->parked;
 	case OBJECT_MOVING:
@@ -86,19 +107,36 @@ void object_place(struct master *master, uint32_t slot, enum object_list list)
 
 /* ---- what blocks an object ----------------------------------------------- */
 
+/* Its bytes are being written out, those that lie in the index with the commit; or its
+ * record is to say how often it was read before it may leave. */
+static bool object_has_io(const struct master *master, uint32_t slot)
+{
+	uint32_t entry = object_at(master, slot)->disk;
+	const struct disk_entry *there;
+
+	if (entry == DISK_NONE)
+		return false;
+	there = disk_entry(&master->disk, entry);
+	if (there->state == DISK_STORED)
+		return there->change == DISK_PUT;
+	return there->state == DISK_SAVING && (there->writing || there->committing);
+}
+
 unsigned object_blocked(const struct master *master, uint32_t slot, uint64_t now)
 {
 	const struct relocating *move = &master->room.move;
 	unsigned why = 0;
 
-	if (hold_look(&master->watch, slot))
+	if (!PLANTED(SKIPPED_LOOK) && hold_look(&master->watch, slot))
 		why |= BLOCK_HOLD;
-	if (object_at(master, slot)->pins > 0)
+	if (!PLANTED(UNCOUNTED_PIN) && object_at(master, slot)->pins > 0)
 		why |= BLOCK_PIN;
-	if (slot_at(master, slot)->lease_end > now)
+	if (!PLANTED(IGNORED_LEASE) && slot_at(master, slot)->lease_end > now)
 		why |= BLOCK_LEASE;
 	if (move->busy && move->from == slot)
 		why |= BLOCK_COPY;
+	if (object_has_io(master, slot))
+		why |= BLOCK_IO;
 	return why;
 }
 
@@ -124,10 +162,23 @@ void object_arm(struct master *master, uint32_t slot, uint64_t now)
 
 /* ---- the moves ----------------------------------------------------------- */
 
+static enum object_list clean_list(const struct master *master, uint32_t slot)
+{
+	if (turning_has(master, object_at(master, slot)->block))
+		return OBJECT_LENT;
+	if (slot_at(master, slot)->flags & SLOT_SOFTPIN &&
+		run_bytes(master, slot) > master->room.turning.size)
+		return OBJECT_LARGE;
+	return OBJECT_CLEAN;
+}
+
 void object_list_ready(struct master *master, uint32_t slot, bool active)
 {
-	if (slot_at(master, slot)->flags & SLOT_SOFTPIN)
-		object_place(master, slot, OBJECT_DIRTY);
+	if (master_is_saved(master, slot))
+		object_place(master, slot, clean_list(master, slot));
+	else if (slot_at(master, slot)->flags & SLOT_SOFTPIN)
+		object_place(master, slot,
+			object_at(master, slot)->read ? OBJECT_SPENT : OBJECT_DIRTY);
 	else
 		object_place(master, slot, active ? OBJECT_ACTIVE : OBJECT_INACTIVE);
 	room_event(master);
@@ -155,6 +206,7 @@ static void object_free(struct master *master, uint32_t slot)
 	uint32_t block = object->block;
 
 	heap_remove(&master->timers, slot);
+	lease_forget(&master->leases, slot);
 	object_place(master, slot, OBJECT_FREE);
 	(void)hold_used(&master->watch, slot); /* a new object must not look used */
 	slot_free(slot_at(master, slot));
@@ -185,6 +237,20 @@ void object_condemn(struct master *master, uint32_t slot, uint64_t now)
 	object_settle(master, slot, now);
 }
 
+void object_end(struct master *master, uint32_t slot, uint64_t now)
+{
+	struct object *object = object_at(master, slot);
+	bool saved = master_is_saved(master, slot);
+
+	if (object->disk != DISK_NONE)
+		disk_end(master, object->disk, now);
+	if (saved) {
+		disk_entry(&master->disk, object->disk)->slot = SLOT_NONE;
+		object->disk = DISK_NONE;
+	}
+	object_condemn(master, slot, now);
+}
+
 void object_drop(struct master *master, uint32_t slot)
 {
 	CHECK(kind_at(master, slot) == SLOT_WRITING);
@@ -195,10 +261,14 @@ void object_drop(struct master *master, uint32_t slot)
 
 static void count_parked(struct master *master, unsigned why)
 {
-	if ((why & BLOCK_HOLD) && (why & BLOCK_PIN))
+	if ((why & BLOCK_HOLD) && (why & BLOCK_LEASE))
 		master->stats.parked_both++;
 	else if (why & BLOCK_HOLD)
 		master->stats.parked_hold++;
+	else if (why & BLOCK_LEASE)
+		master->stats.parked_lease++;
+	else if (why & BLOCK_IO)
+		master->stats.parked_io++;
 	else
 		master->stats.parked_pin++;
 }
@@ -216,7 +286,14 @@ bool object_park(struct master *master, uint32_t slot, uint64_t now)
 		slot_want(slot_at(master, slot), false);
 		return false;
 	}
+	/* A lease's end is known; and an end before is told by who releases it. */
+	if (why & BLOCK_LEASE)
+		slot_want(slot_at(master, slot), false);
 	count_parked(master, why);
+	if (why != BLOCK_LEASE)
+		master->room.parked_other = true;
+	if (why & BLOCK_LEASE)
+		hist_add(&master->lease_end_ns, slot_at(master, slot)->lease_end - now);
 	object->active = object->list == OBJECT_ACTIVE;
 	object->relook = !rearm;
 	object_place(master, slot, OBJECT_PARKED);
@@ -224,10 +301,30 @@ bool object_park(struct master *master, uint32_t slot, uint64_t now)
 	return true;
 }
 
+void object_look(struct master *master, uint32_t slot, uint64_t now)
+{
+	if (object_at(master, slot)->list != OBJECT_PARKED ||
+		object_blocked(master, slot, now) != 0)
+		return;
+	object_unpark(master, slot, false);
+	object_arm(master, slot, now);
+}
+
 void object_unpark(struct master *master, uint32_t slot, bool active)
 {
+	struct object *object = object_at(master, slot);
+
 	slot_want(slot_at(master, slot), false);
-	object_at(master, slot)->relook = false;
+	object->relook = false;
 	object_list_ready(master, slot, active);
+	if (object->list == OBJECT_INACTIVE || object->list == OBJECT_CLEAN) {
+		struct object_queue *queue = object_queue_of(
+			master, slot, (enum object_list)object->list);
+
+		/* It has been the coldest before. */
+		object_unlink(queue, master->objects, slot);
+		object_push_tail(queue, master->objects, slot);
+		master->room.woken++;
+	}
 	master->stats.woken++;
 }

@@ -58,7 +58,7 @@ struct env_net {
 	void (*unwatch)(void *ctx, uint32_t cid);
 };
 
-/* The shared segments' files. Later also the disk tier's. */
+/* The shared segments' files. */
 struct env_disk {
 	void *ctx;
 	/* Allocate the index file up to `bytes` from `offset`, so that no one meets a
@@ -73,6 +73,89 @@ struct env_disk {
 	void (*holds_drop)(void *ctx, uint32_t cid, uint32_t incarnation);
 };
 
+/* ---- the disk tier ------------------------------------------------------- */
+
+#define TIER_BLOCK     4096u /* what an object's run on disk starts and ends on */
+#define TIER_INLINE    1024u /* values up to this size lie in the index */
+#define TIER_PIECES    1024u /* of one write, and changes of one commit */
+#define TIER_ON_INDEX  UINT64_MAX
+#define TIER_JOB_LIMIT 64u /* under way at once */
+
+/* The bytes of one object, in the pool. */
+struct tier_piece {
+	uint64_t pool_off;
+	uint64_t size;
+	uint64_t seed;     /* of the checksum: the key's, so that it covers the key too */
+	uint64_t checksum; /* returned: XXH3-64 of the bytes that were moved */
+};
+
+/* 128 bits of a key's hash: its name in the index. */
+struct tier_id {
+	uint64_t word[2];
+};
+
+/* What the index remembers of an object. */
+struct tier_record {
+	struct tier_id id;
+	uint64_t off; /* in the data file, or TIER_ON_INDEX */
+	uint64_t size, generation, checksum;
+	uint64_t ttl_ns; /* rest of the time to live when it was written; 0 = none */
+	uint16_t readers_left, klen;
+	uint32_t flags; /* SLOT_SOFTPIN, SLOT_EXPIRES; TIER_COUNTED */
+	const void *key;
+};
+
+#define TIER_COUNTED (1u << 31) /* readers_left counts */
+
+/* One change of the index; a commit makes all of its changes or none. */
+struct tier_change {
+	bool drop;      /* the record of `record.id`, if there is one; else store it */
+	uint64_t value; /* pool offset of the bytes of one that lies in the index */
+	/* Without a key: its bytes are not in the pool any more. The record is there, and
+	 * only its readers_left changes. */
+	struct tier_record record;
+};
+
+/*
+ * Files and index of the disk tier. Each call but adopt() starts a job and returns; its
+ * end comes once, as node_on_tier(job, err), and until then what the call pointed to and
+ * the pool's bytes stay in place. Jobs run side by side, only commits one after another.
+ * A write's bytes are sure to outlive the host only after a commit that began after the
+ * write's end: it flushes them before it writes the index. With the process every job has
+ * ended, done or not: nothing is moved on behalf of a daemon that is gone.
+ *
+ * ERR_NO_SPACE: the file system or the index is full; ERR_IO: the device failed; ERR_CORRUPT:
+ * what was to be read is not there any more.
+ */
+struct env_tier {
+	void *ctx; /* NULL: there is no disk */
+	uint64_t
+		data_size; /* bytes that the data file may have, a multiple of TIER_BLOCK */
+	uint64_t object_limit; /* records that the index may have */
+	/* Record number `at` of those that the start found, by rising offset, those in the
+	 * index last. False: there are no more. The key stays until the next call. */
+	bool (*adopt)(void *ctx, uint64_t at, struct tier_record *ret);
+	/* Write the pieces, each from the next multiple of TIER_BLOCK, from `off` on. */
+	void (*write)(void *ctx, uint32_t job, uint64_t off, struct tier_piece *pieces,
+		uint32_t count);
+	/* Read one object's bytes. Nothing behind its size in the pool is touched. */
+	void (*read)(void *ctx, uint32_t job, uint64_t off, struct tier_piece *piece);
+	/* The same for a value that lies in the index. ERR_NOT_FOUND: no such record. */
+	void (*fetch)(
+		void *ctx, uint32_t job, struct tier_id id, struct tier_piece *piece);
+	void (*commit)(void *ctx, uint32_t job, const struct tier_change *changes,
+		uint32_t count);
+	/* The keys of records, packed as {u16 length, bytes} in `buffer` in the order of
+	 * `ids`; length 0: no such record, or it did not fit. */
+	void (*keys)(void *ctx, uint32_t job, const struct tier_id *ids, uint32_t count,
+		void *buffer, size_t size);
+	/* Give the file system back what nobody uses. */
+	void (*punch)(void *ctx, uint32_t job, uint64_t off, uint64_t size);
+	/* Bytes that the data file takes on the file system, as of the last commit or punch
+	 * that ended. */
+	uint64_t (*backed)(void *ctx);
+};
+
 struct env_random {
 	void *ctx;
 	void (*fill)(void *ctx, void *buffer, size_t size);
@@ -82,6 +165,7 @@ struct env {
 	struct env_clock clock;
 	struct env_net net;
 	struct env_disk disk;
+	struct env_tier tier;
 	struct env_random random;
 	/* End this process as by SIGKILL; does not return. For faults, else NULL. */
 	void (*die)(void *ctx);

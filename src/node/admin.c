@@ -1,15 +1,12 @@
 /*
- * admin.c - requests that look: STAT, LIST, INFO; and the fault table's.
+ * admin.c - requests that look: STAT, INFO; and the fault table's.
  *
- * They protect nothing and heat nothing. Each is done in one go, and bounded: LIST looks
- * at LIST_BUDGET slots a message and gives a cursor to go on.
+ * They protect nothing and heat nothing. Each is done in one go, and bounded.
  */
 #include "node/node_priv.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define LIST_BUDGET 65536u
 
 /* What INFO can ask for: cenote.h's enum cenote_info. */
 enum info_what {
@@ -18,7 +15,7 @@ enum info_what {
 	INFO_CHECK
 };
 
-static void refuse_broken(struct node *node, struct op *op)
+void refuse_broken(struct node *node, struct op *op)
 {
 	op_error(node, op, ERR_PROTOCOL, "%s: its fields are not those of its type",
 		msg_name(op->service->type));
@@ -38,102 +35,58 @@ int stat_decode(struct op *op)
 	return 0;
 }
 
-static uint64_t expires_in(const struct slot *slot, uint64_t now)
+static uint64_t expires_in(uint64_t expires, uint64_t now)
 {
-	if (!(slot->flags & SLOT_EXPIRES))
+	if (expires == UINT64_MAX)
 		return UINT64_MAX;
-	return slot->expires > now ? slot->expires - now : 0;
+	return expires > now ? expires - now : 0;
 }
 
-static uint32_t flags_for_clients(const struct slot *slot)
+static void stat_slot(const struct node *node, uint32_t slot, struct msg_stated *msg)
 {
-	return slot->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0;
+	const struct slot *there = &node->share->slots[slot];
+
+	msg->size = there->size;
+	msg->generation = there->generation;
+	msg->expires_in_ns = expires_in(
+		there->flags & SLOT_EXPIRES ? there->expires : UINT64_MAX,
+		node_now(node));
+	msg->flags = (there->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0u) | STAT_IN_POOL |
+		     (master_is_saved(&node->master, slot) ? STAT_ON_DISK : 0u);
+	msg->readers_left = there->readers_left;
+	msg->holds = hold_count(&node->master.watch, slot, CLIENT_LIMIT);
+	msg->slot = slot;
+	msg->life = node_life(node, slot);
+}
+
+static void stat_entry(const struct node *node, uint32_t entry, struct msg_stated *msg)
+{
+	const struct disk_entry *there = disk_entry(&node->master.disk, entry);
+
+	msg->size = there->size;
+	msg->generation = there->generation;
+	msg->expires_in_ns = expires_in(there->expires, node_now(node));
+	msg->flags = (there->softpin ? PUT_SOFTPIN : 0u) | STAT_ON_DISK;
+	msg->readers_left = there->counted ? there->readers_left : 0;
 }
 
 void stat_run(struct node *node, struct op *op)
 {
 	uint32_t slot = master_find(&node->master, &op->key);
-	struct msg_stated msg = {.slot = slot};
-	const struct slot *there;
+	uint32_t entry = master_disk_find(&node->master, &op->key);
+	struct msg_stated msg = {.slot = SLOT_NONE};
 	char key[NODE_KEY_TEXT];
 
-	if (slot == SLOT_NONE) {
+	if (slot == SLOT_NONE && entry == DISK_NONE) {
 		op_error(node, op, ERR_NOT_FOUND, "no object under the key %s",
 			key_text(op->key.data, op->key.size, key));
 		return;
 	}
-	there = &node->share->slots[slot];
-	msg.size = there->size;
-	msg.generation = there->generation;
-	msg.expires_in_ns = expires_in(there, node_now(node));
-	msg.flags = flags_for_clients(there);
-	msg.readers_left = there->readers_left;
-	msg.holds = hold_count(&node->master.watch, slot, CLIENT_LIMIT);
-	msg.life = slot_life_of(
-		atomic_load_explicit(&there->state, memory_order_relaxed));
+	if (slot != SLOT_NONE)
+		stat_slot(node, slot, &msg);
+	else
+		stat_entry(node, entry, &msg);
 	op_reply(node, op, msg_stated_encode(node->out, sizeof(node->out), &msg));
-}
-
-/* ---- LIST ---------------------------------------------------------------- */
-
-struct page {
-	unsigned char *entries;
-	size_t room, used;
-	uint32_t count;
-};
-
-/* False: the page is full. */
-static bool page_add(struct node *node, struct page *page, uint32_t slot)
-{
-	const struct slot *there = &node->share->slots[slot];
-	struct msg_entry entry = {
-		.key = {slot_key(node->share, there), there->klen},
-		.size = there->size,
-		.flags = flags_for_clients(there),
-	};
-	size_t size = msg_entry_encode(
-		page->entries + page->used, page->room - page->used, &entry);
-
-	page->used += size;
-	page->count += size > 0;
-	return size > 0;
-}
-
-/* Fill the page; where to go on, or SLOT_NONE. */
-static uint32_t page_fill(
-	struct node *node, struct page *page, const struct msg_list *msg)
-{
-	uint64_t end = (uint64_t)msg->cursor + LIST_BUDGET;
-	uint32_t at = msg->cursor;
-
-	while (at != SLOT_NONE && at < end) {
-		uint32_t next;
-		uint32_t slot = master_list(&node->master, at, msg->prefix.data,
-			(uint32_t)msg->prefix.size, (uint32_t)(end - at), &next);
-
-		if (slot != SLOT_NONE && !page_add(node, page, slot))
-			return slot;
-		at = next;
-	}
-	return at;
-}
-
-void list_run(struct node *node, struct op *op)
-{
-	struct page page = {.entries = node->page};
-	size_t overhead = MSG_HEADER_SIZE + 8;
-	struct msg_list msg;
-	struct msg_listed listed;
-
-	if (msg_list_decode(op->message, op->message_size, &msg) != 0) {
-		refuse_broken(node, op);
-		return;
-	}
-	page.room = op_reply_room(op) > overhead ? op_reply_room(op) - overhead : 0;
-	listed.next = page_fill(node, &page, &msg);
-	listed.count = page.count;
-	listed.entries = (struct msg_bytes){page.entries, page.used};
-	op_reply(node, op, msg_listed_encode(node->out, sizeof(node->out), &listed));
 }
 
 /* ---- INFO ---------------------------------------------------------------- */

@@ -27,6 +27,11 @@ enum batch_state {
 	BATCH_ITEMS
 };
 
+bool batch_is_starting(const struct op *op)
+{
+	return op->parent != NULL && op->parent->state == BATCH_START;
+}
+
 /* How many messages there are. False: something is wrong with one. */
 static bool batch_count(struct msg_bytes requests, uint32_t *ret_count)
 {

@@ -153,6 +153,12 @@ int config_finish(struct node_config *config, uint32_t own_uid, char *message)
 			config->high % 10);
 		return ERR_BAD_ARGUMENT;
 	}
+	if (config->lease_min > config->lease_max) {
+		(void)snprintf(message, OPTION_MESSAGE_MAX,
+			"--lease-min=%" PRIu64 "ms is above --lease-max=%" PRIu64 "ms",
+			config->lease_min / 1000000, config->lease_max / 1000000);
+		return ERR_BAD_ARGUMENT;
+	}
 	return 0;
 }
 

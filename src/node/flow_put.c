@@ -3,6 +3,7 @@
  *
  *   START --room--> STARTED --PUT_START--> answer PUT_STARTED; the writer copies, PUT_END
  *     |  ^             '--PUT--> ENDING (the value is in its run) -> ENDED -> answer DONE
+ *     |  |                                      SAVING (flow_durable.c) <-'
  *     |  |
  *     |  '--woken-- KEY    another put of the key is under way
  *     |  '--granted-- TURN <- ROOM    no hole: wait in the queue for a run
@@ -26,7 +27,8 @@ enum put_state {
 	PUTS_TURN,
 	PUTS_STARTED,
 	PUTS_ENDING,
-	PUTS_ENDED
+	PUTS_ENDED,
+	PUTS_SAVING
 };
 
 /* ---- decode -------------------------------------------------------------- */
@@ -92,6 +94,7 @@ static enum put_verdict put_try(
 		.key = op->key,
 		.size = op->size,
 		.softpin = op->flags & PUT_SOFTPIN,
+		.durable = op->flags & PUT_DURABLE,
 		.ttl_ns = op->ttl_ns,
 		.readers = op->readers,
 		.writer = op_client_ref(node, op),
@@ -101,40 +104,6 @@ static enum put_verdict put_try(
 	struct ticket *ticket = op->ticket.state == TICKET_GRANTED ? &op->ticket : NULL;
 
 	return master_put_start(&node->master, &put, ticket, ret_slot);
-}
-
-static void put_refuse_large(struct node *node, struct op *op)
-{
-	uint64_t largest = master_largest(&node->master, op->key.size);
-
-	op_error(node, op, ERR_TOO_LARGE,
-		"an object of %" PRIu64 " bytes under a key of %" PRIu32
-		" bytes; the largest that this pool of %" PRIu64
-		" bytes can have is %" PRIu64,
-		op->size, op->key.size, node->share->header->pool_size, largest);
-}
-
-static void put_answer_exists(struct node *node, struct op *op, uint32_t slot)
-{
-	char key[NODE_KEY_TEXT];
-
-	op_error(node, op, ERR_EXISTS, "the key %s has an object of %" PRIu64 " bytes",
-		key_text(op->key.data, op->key.size, key), node->share->slots[slot].size);
-}
-
-static void put_no_room(struct node *node, struct op *op)
-{
-	struct pool_use use;
-
-	master_use(&node->master, &use);
-	master_room_cancel(&node->master, &op->ticket);
-	op_error(node, op, ERR_NO_SPACE,
-		"no room for %" PRIu64 " bytes until the deadline: of %" PRIu64
-		" bytes %" PRIu64 " are free, the largest hole has %" PRIu64 "; %" PRIu64
-		" are of objects that may not leave (softpin), %" PRIu64
-		" held or ended and still held, %" PRIu64 " being written",
-		op->size, use.size, use.free, use.largest_hole, use.dirty,
-		use.parked + use.condemned, use.writing);
 }
 
 static void put_is_started(struct node *node, struct op *op, uint32_t slot)
@@ -151,6 +120,17 @@ static void put_is_started(struct node *node, struct op *op, uint32_t slot)
 	op->state = PUTS_STARTED;
 }
 
+static void put_answer_repeated(struct node *node, struct op *op, uint64_t generation)
+{
+	op->generation = generation;
+	op->began = node_now(node);
+	op->saves = op->flags & PUT_DURABLE;
+	if (op->saves)
+		op->state = PUTS_SAVING;
+	else
+		op_done(node, op, generation);
+}
+
 /* The same put came before, and its answer was lost. */
 static void put_is_repeated(struct node *node, struct op *op, uint32_t slot)
 {
@@ -160,23 +140,34 @@ static void put_is_repeated(struct node *node, struct op *op, uint32_t slot)
 	if (slot_kind_of(state) == SLOT_WRITING && there->size == op->size)
 		put_is_started(node, op, slot);
 	else if (slot_kind_of(state) == SLOT_READY && put_is_small(op))
-		op_done(node, op, there->generation);
+		put_answer_repeated(node, op, there->generation);
 	else
 		put_answer_exists(node, op, slot);
 }
 
+/* A durable put that came before may still be on disk: it is not told to have failed before
+ * it has gone there. */
+static bool put_undoes_earlier(const struct node *node, const struct op *op)
+{
+	return (op->flags & PUT_DURABLE) && op->lane->client->repeats &&
+	       master_disk_ends(&node->master, &op->key);
+}
+
+/* Another put of the key is under way, or what was removed there is still on disk. */
 static void put_wait_key(struct node *node, struct op *op, uint64_t now)
 {
-	char key[NODE_KEY_TEXT];
-
 	if (now < op->deadline) {
 		op->state = PUTS_KEY;
 		waiters_add(node, op);
-		return;
+	} else if (put_undoes_earlier(node, op)) {
+		op->state = PUTS_SAVING;
+		op->saves = true;
+		op->failure = ERR_TIMEOUT;
+		op->deadline = time_after(now, END_WAIT_NS);
+		durable_run(node, op);
+	} else {
+		put_is_late(node, op);
 	}
-	node->stats.timeouts++;
-	op_error(node, op, ERR_TIMEOUT, "another put of the key %s did not end in time",
-		key_text(op->key.data, op->key.size, key));
 }
 
 /* A put that is started again was not answered. If it was doomed or late by then, nothing
@@ -214,7 +205,8 @@ static bool put_start(struct node *node, struct op *op)
 		return true;
 	case PUT_REPEATED:
 		put_is_repeated(node, op, slot);
-		return op->stage == OP_RUNNING && op->state == PUTS_STARTED;
+		return op->stage == OP_RUNNING &&
+		       (op->state == PUTS_STARTED || op->state == PUTS_SAVING);
 	case PUT_EXISTS:
 		put_answer_exists(node, op, slot);
 		return false;
@@ -286,22 +278,14 @@ static int put_end(struct node *node, struct op *op)
 	return err;
 }
 
-static void put_end_failed(struct node *node, struct op *op, int err)
+/* READY. True: it is answered once it is on disk. */
+static bool put_is_to_be_saved(struct node *node, struct op *op)
 {
-	op->slot = SLOT_NONE;
-	switch (err) {
-	case ERR_TIMEOUT:
-		op_error(node, op, err, "the put's own deadline passed before its end");
-		return;
-	case ERR_REMOVED:
-		op_error(node, op, err, "the key was removed before its put ended");
-		return;
-	default:
-		op_error(node, op, err,
-			"no put of this client is under way there; it was aborted, "
-			"or the pool is another one");
-		return;
-	}
+	const struct slot *slot = &node->share->slots[op->slot];
+
+	op->size = slot->size;
+	op->began = node_now(node);
+	return slot->flags & SLOT_DURABLE;
 }
 
 /* The end of both kinds of put; each gate leads to the next state. */
@@ -317,10 +301,18 @@ static void put_ending(struct node *node, struct op *op)
 			put_end_failed(node, op, err);
 			return;
 		}
+		op->saves = put_is_to_be_saved(node, op);
 		op->state = PUTS_ENDED;
 		op->slot = SLOT_NONE; /* nothing to give back any more */
 	}
-	if (op_gate(node, op, FAULT_NODE_AFTER_PUT_END_PUBLISH))
+	if (op->state == PUTS_ENDED) {
+		if (!op_gate(node, op, FAULT_NODE_AFTER_PUT_END_PUBLISH))
+			return;
+		op->state = PUTS_SAVING;
+	}
+	if (op->saves)
+		durable_run(node, op);
+	else
 		op_done(node, op, op->generation);
 }
 
@@ -358,6 +350,7 @@ static bool put_step(struct node *node, struct op *op)
 		return false;
 	case PUTS_ENDING:
 	case PUTS_ENDED:
+	case PUTS_SAVING:
 		put_ending(node, op);
 		return false;
 	}
@@ -366,9 +359,14 @@ static bool put_step(struct node *node, struct op *op)
 
 static bool put_is_sane(struct node *node, struct op *op)
 {
-	if (op->flags & ~(uint32_t)PUT_SOFTPIN) {
+	if (op->flags & ~(uint32_t)(PUT_SOFTPIN | PUT_DURABLE)) {
 		op_error(node, op, ERR_NOT_SUPPORTED,
 			"put flags 0x%" PRIx32 " are not known", op->flags);
+		return false;
+	}
+	if ((op->flags & PUT_DURABLE) && !tier_is_there(node)) {
+		op_error(node, op, ERR_NOT_SUPPORTED,
+			"a durable put: this node has no disk (--disk)");
 		return false;
 	}
 	if (put_is_small(op) && op->size > node->config.small_limit) {
@@ -421,22 +419,38 @@ int put_end_decode(struct op *op)
 		return err;
 	op->slot = msg.slot;
 	op->life = msg.life;
+	op->deadline = msg.timeout_ns; /* a duration until put_end_run() */
 	op->state = PUTS_ENDING;
 	return 0;
 }
 
 void put_end_run(struct node *node, struct op *op)
 {
-	if (op->state == PUTS_ENDING && op->slot >= node_slots(node))
-		put_end_failed(node, op, ERR_NOT_FOUND);
-	else
+	if (op->state != PUTS_ENDING) {
 		put_ending(node, op);
+		return;
+	}
+	if (op->slot >= node_slots(node)) {
+		put_end_failed(node, op, ERR_NOT_FOUND);
+		return;
+	}
+	if (op->began == 0) {
+		op->began = node_now(node);
+		op->deadline = time_after(op->began, op->deadline);
+	}
+	if (!(node->share->slots[op->slot].flags & SLOT_DURABLE) ||
+		op_own_key(op, node->share, op->slot) == 0)
+		put_ending(node, op);
+	else
+		op_error(node, op, ERR_NO_MEMORY,
+			"no memory for the key of a put that is to be durable");
 }
 
 /* After an error the writer is over, says the library. But a closed lane is no answer: it
  * asks again over another. */
 void put_end_cancel(struct node *node, struct op *op)
 {
+	waiters_del(op);
 	if (op->failed && op->slot != SLOT_NONE && op->slot < node_slots(node))
 		put_cancel(node, op);
 }

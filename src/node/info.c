@@ -24,6 +24,10 @@ struct counter {
 	{                                              \
 #name, offsetof(struct pool_use, name) \
 	}
+#define DISK_USE(name)                                 \
+	{                                              \
+#name, offsetof(struct disk_use, name) \
+	}
 
 static const struct counter master_counters[] = {
 	MASTER_COUNTER(puts),
@@ -36,9 +40,11 @@ static const struct counter master_counters[] = {
 	MASTER_COUNTER(scans_that_freed),
 	MASTER_COUNTER(examined),
 	MASTER_COUNTER(freed),
+	MASTER_COUNTER(parked_lease),
 	MASTER_COUNTER(parked_hold),
-	MASTER_COUNTER(parked_pin),
 	MASTER_COUNTER(parked_both),
+	MASTER_COUNTER(parked_pin),
+	MASTER_COUNTER(parked_io),
 	MASTER_COUNTER(woken),
 	MASTER_COUNTER(told),
 	MASTER_COUNTER(sweeps),
@@ -48,6 +54,19 @@ static const struct counter master_counters[] = {
 	MASTER_COUNTER(relocated_bytes),
 	MASTER_COUNTER(windows),
 	MASTER_COUNTER(windows_given_up),
+	MASTER_COUNTER(writes),
+	MASTER_COUNTER(saves),
+	MASTER_COUNTER(saved_bytes),
+	MASTER_COUNTER(loads),
+	MASTER_COUNTER(loaded_bytes),
+	MASTER_COUNTER(dropped),
+	MASTER_COUNTER(dropped_bytes),
+	MASTER_COUNTER(save_errors),
+	MASTER_COUNTER(load_errors),
+	MASTER_COUNTER(corrupt),
+	MASTER_COUNTER(leases),
+	MASTER_COUNTER(leases_released),
+	MASTER_COUNTER(leases_ignored),
 };
 _Static_assert(sizeof(master_counters) / sizeof(master_counters[0]) * sizeof(uint64_t) ==
 		       sizeof(struct master_stats),
@@ -64,6 +83,9 @@ static const struct counter node_counters[] = {
 	NODE_COUNTER(waits_room),
 	NODE_COUNTER(waits_key),
 	NODE_COUNTER(timeouts),
+	NODE_COUNTER(loads_joined),
+	NODE_COUNTER(loads_refused),
+	NODE_COUNTER(jobs),
 };
 _Static_assert(sizeof(node_counters) / sizeof(node_counters[0]) * sizeof(uint64_t) ==
 		       sizeof(struct node_stats),
@@ -78,14 +100,38 @@ static const struct counter uses[] = {
 	USE(inactive),
 	USE(active),
 	USE(dirty),
+	USE(spent),
+	USE(clean),
+	USE(lent),
+	USE(large),
+	USE(saving),
 	USE(parked),
 	USE(moving),
 	USE(condemned),
 	USE(largest_hole),
+	USE(turning),
 	USE(objects),
 };
 _Static_assert(
 	sizeof(uses) / sizeof(uses[0]) * sizeof(uint64_t) == sizeof(struct pool_use),
+	"every number is shown");
+
+static const struct counter disk_uses[] = {
+	DISK_USE(size),
+	DISK_USE(used),
+	DISK_USE(free),
+	DISK_USE(largest_hole),
+	DISK_USE(bytes),
+	DISK_USE(cache_bytes),
+	DISK_USE(only_bytes),
+	DISK_USE(saving_bytes),
+	DISK_USE(objects),
+	DISK_USE(objects_only),
+	DISK_USE(object_limit),
+	DISK_USE(changes),
+};
+_Static_assert(sizeof(disk_uses) / sizeof(disk_uses[0]) * sizeof(uint64_t) ==
+		       offsetof(struct disk_use, error),
 	"every number is shown");
 
 static void info_counters(
@@ -97,6 +143,16 @@ static void info_counters(
 
 		json_u64(json, counters[i].name, *(const uint64_t *)(const void *)at);
 	}
+}
+
+/* Puts and loads that wait for room. */
+static uint64_t tickets_waiting(const struct node *node)
+{
+	uint64_t count = 0;
+
+	list_for_each (at, &node->master.room.waiting)
+		count++;
+	return count;
 }
 
 static void info_pool(const struct node *node, struct json *json)
@@ -111,6 +167,30 @@ static void info_pool(const struct node *node, struct json *json)
 	json_u64(json, "slots", node_slots(node));
 	json_u64(json, "slots_limit", header->slots_limit);
 	json_u64(json, "largest_object", master_largest(&node->master, 1));
+	json_u64(json, "waiting", tickets_waiting(node));
+	json_u64(json, "leases", node->master.leases.count);
+	json_u64(
+		json, "removed_but_held", master_held_bytes(&node->master, CLIENT_LIMIT));
+	json_object_end(json);
+}
+
+/* `backed`: what the data file takes of the file system; the rest counts values. */
+static void info_disk(const struct node *node, struct json *json)
+{
+	struct disk_use use;
+
+	if (!tier_is_there(node))
+		return;
+	master_disk_use(&node->master, &use);
+	json_object_begin(json, "disk");
+	info_counters(json, disk_uses, ARRAY_LEN(disk_uses), &use);
+	json_u64(json, "backed", node->env.tier.backed(node->env.tier.ctx));
+	json_str(json, "error", use.error != 0 ? err_name(use.error) : "");
+	json_u64(json, "jobs_under_way", node->tier.jobs_used);
+	json_u64(json, "loads_under_way", node->tier.loads_used);
+	json_u64(json, "adopted_at_start", node->tier.adopted);
+	json_u64(json, "dropped_at_start", node->tier.dropped);
+	json_u64(json, "refused_at_start", node->tier.refused);
 	json_object_end(json);
 }
 
@@ -142,6 +222,14 @@ static uint64_t lanes_of(const struct client *client)
 	return count;
 }
 
+/* What the page tables of a process cost that has used all of the pool. */
+static uint64_t page_tables(const struct node *node)
+{
+	const struct share_header *header = node->share->header;
+
+	return header->pool_size / header->page_size * sizeof(uint64_t);
+}
+
 static void info_clients(const struct node *node, struct json *json)
 {
 	json_array_begin(json, "clients");
@@ -157,6 +245,9 @@ static void info_clients(const struct node *node, struct json *json)
 		json_u64(json, "connections", lanes_of(client));
 		json_u64(json, "puts_under_way", node->master.writing[cid].count);
 		info_holds(node, json, cid);
+		json_u64(json, "removed_but_held_bytes",
+			master_held_bytes(&node->master, cid));
+		json_u64(json, "page_table_bytes", page_tables(node));
 		json_object_end(json);
 	}
 	json_array_end(json);
@@ -216,12 +307,15 @@ int64_t info_stats(const struct node *node, char *text, size_t size)
 	json_object_begin(&json, NULL);
 	info_now(node, &json);
 	info_pool(node, &json);
+	info_disk(node, &json);
 	json_object_begin(&json, "counters");
 	info_counters(
 		&json, master_counters, ARRAY_LEN(master_counters), &node->master.stats);
 	info_counters(&json, node_counters, ARRAY_LEN(node_counters), &node->stats);
 	json_object_end(&json);
 	info_hist(&json, "room_wait_ns", &node->room_wait_ns);
+	info_hist(&json, "load_wait_ns", &node->load_wait_ns);
+	info_hist(&json, "lease_left_ns", &node->master.lease_end_ns);
 	info_recovery(node, &json);
 	info_clients(node, &json);
 	json_object_end(&json);

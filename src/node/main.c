@@ -1,8 +1,9 @@
 /*
  * main.c - cenoted: options, segments, world, node; then the loop until a signal.
  *
- *   options -> segments (lock, adopt or make) -> node (adopt objects, watch clients)
- *   -> listen -> ready -> turn ... -> SIGTERM, SIGINT -> pool kept or freed
+ *   options -> segments (lock, adopt or make) -> disk (the same) -> node (adopt objects,
+ *   watch clients) -> listen -> ready -> turn ... -> SIGTERM, SIGINT -> disk closed, pool
+ *   kept or freed
  */
 #include "base/bytes.h"
 #include "base/check.h"
@@ -11,6 +12,7 @@
 #include "ipc/world.h"
 #include "node/manual.h"
 #include "node/node.h"
+#include "tier/store.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -31,6 +33,7 @@ struct daemon {
 	struct loop loop;
 	struct segment_dir dir;
 	struct world world;
+	struct store *store; /* NULL: there is no disk */
 	struct node *node;
 	int listener;
 	bool was_ready;
@@ -179,6 +182,64 @@ static int tell_pages(const struct daemon *daemon)
 	return 0;
 }
 
+static void on_tier(void *ctx, uint32_t job, int err)
+{
+	node_on_tier(((struct daemon *)ctx)->node, job, err);
+}
+
+static void on_tier_warning(void *ctx, const char *text)
+{
+	const struct daemon *daemon = ctx;
+	char quoted[DETAIL_MAX];
+
+	log_line(&daemon->log, LOG_LEVEL_WARNING, "disk", "msg=\"%s\"",
+		log_quote(quoted, sizeof(quoted), text));
+}
+
+static void tell_disk(const struct daemon *daemon)
+{
+	char size[TEXT_MAX], index[TEXT_MAX], free_text[TEXT_MAX];
+	struct store_info info;
+
+	store_info(daemon->store, &info);
+	log_line(&daemon->log, LOG_LEVEL_INFO, "disk",
+		"path=%s new=%d direct=%d objects=%" PRIu64 " skipped=%" PRIu64
+		" bytes=%" PRIu64 " msg=\"up to %s of objects and %s of index; the file "
+		"system has %s free\"",
+		daemon->config.disk, info.is_new, info.direct, info.objects, info.skipped,
+		info.backed, format_size(size, sizeof(size), info.data_size),
+		format_size(index, sizeof(index), info.index_size),
+		format_size(free_text, sizeof(free_text), info.free_bytes));
+}
+
+static int open_disk(struct daemon *daemon)
+{
+	const struct node_config *config = &daemon->config;
+	struct store_config wanted = {
+		.path = config->disk,
+		.disk_size = config->disk_size,
+		/* Smaller ones on average would not fit into the index anyway. */
+		.object_limit = MIN(config->disk_objects, config->disk_size / 512),
+		.threads = (uint32_t)config->disk_threads,
+		.pool = daemon->dir.share.pool,
+		.pool_size = daemon->dir.pool_size,
+		.loop = &daemon->loop,
+		.ctx = daemon,
+		.done = on_tier,
+		.warn = on_tier_warning,
+	};
+	char detail[DETAIL_MAX] = "";
+	int err;
+
+	if (config->disk == NULL)
+		return 0;
+	err = store_open(&daemon->store, &wanted, detail, sizeof(detail));
+	if (err != 0)
+		return refuse(daemon, err, detail);
+	tell_disk(daemon);
+	return 0;
+}
+
 static int start_node(struct daemon *daemon)
 {
 	struct recovery recovery;
@@ -189,12 +250,18 @@ static int start_node(struct daemon *daemon)
 		(uint32_t)daemon->config.max_lanes);
 	if (err != 0)
 		return refuse(daemon, err, "no memory for the connections (--max-lanes)");
+	err = open_disk(daemon);
+	if (err != 0)
+		return err;
 	world_env(&daemon->world, &env);
+	if (daemon->store != NULL)
+		store_env(daemon->store, &env.tier);
 	err = node_new(&daemon->node, &daemon->config, &env, &daemon->dir.share,
 		&daemon->faults);
 	if (err != 0)
 		return refuse(daemon, err,
-			"no memory for the tables of the node (--pool, --max-ops)");
+			"no memory for the tables of the node (--pool, --max-ops, "
+			"--disk-objects)");
 	err = node_start(daemon->node, &recovery);
 	if (err != 0)
 		return refuse(daemon, err, "the pool cannot be adopted");
@@ -325,6 +392,7 @@ static void stop(struct daemon *daemon, bool in_order)
 		world_stop_listening(&daemon->world);
 		(void)close(daemon->listener);
 	}
+	store_close(daemon->store); /* its threads write to what the node has */
 	node_free(daemon->node);
 	world_close(&daemon->world);
 	close_pool(daemon, in_order);

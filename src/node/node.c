@@ -2,7 +2,7 @@
  * node.c - make a node, start it on what is in its pool, and turn it.
  *
  * One turn (node_step) does, each in a bounded piece: what the clock made due in the
- * core, room, deadlines of ops, and the ops that were woken. Room comes before deadlines,
+ * core, room, jobs of the disk, deadlines of ops, and the ops that were woken. Room comes before deadlines,
  * so that a put whose time is over in the same moment as its room is free gets it.
  */
 #include "node/node_priv.h"
@@ -17,8 +17,8 @@
 
 /* ---- memory -------------------------------------------------------------- */
 
-/* Zeroed; large ones cost nothing until they are touched. NULL is remembered. */
-static void *node_alloc(struct node *node, size_t count, size_t size, bool *failed)
+/* Large ones cost nothing until they are touched. */
+void *node_alloc(struct node *node, size_t count, size_t size, bool *failed)
 {
 	void *memory = calloc(count, size);
 
@@ -63,10 +63,25 @@ static void node_make_lists(struct node *node)
 	}
 }
 
-static int node_allocate(struct node *node, void **ret_master)
+static struct disk_config node_disk_config(const struct node *node)
+{
+	const struct env_tier *tier = &node->env.tier;
+
+	if (!tier_is_there(node))
+		return (struct disk_config){.data_size = 0};
+	return (struct disk_config){
+		.data_size = tier->data_size,
+		.object_limit = (uint32_t)MIN(
+			node->config.disk_objects, tier->object_limit),
+		.cache_permille = (uint32_t)node->config.disk_cache,
+	};
+}
+
+static int node_allocate(
+	struct node *node, const struct disk_config *disk, void **ret_master)
 {
 	const struct node_config *config = &node->config;
-	uint32_t timers = (uint32_t)config->max_ops + CLIENT_LIMIT + ROOM_TIMERS;
+	uint32_t timers = (uint32_t)config->max_ops + CLIENT_LIMIT + GATE_COUNT;
 	struct heap_entry *entries;
 	bool failed = false;
 	uint32_t *pos;
@@ -80,21 +95,23 @@ static int node_allocate(struct node *node, void **ret_master)
 		node, node->lane_mask + 1, sizeof(struct list), &failed);
 	entries = node_alloc(node, timers, sizeof(struct heap_entry), &failed);
 	pos = node_alloc(node, timers, sizeof(uint32_t), &failed);
-	*ret_master = node_alloc(
-		node, master_memory_size(node->share->header->slots_limit), 1, &failed);
-	if (failed)
+	*ret_master = node_alloc(node,
+		master_memory_size(node->share->header->slots_limit, disk), 1, &failed);
+	if (failed || tier_allocate(node) != 0)
 		return ERR_NO_MEMORY;
 	heap_init(&node->timers, entries, pos, timers);
 	node_make_lists(node);
 	return 0;
 }
 
-static void node_init_master(struct node *node, void *memory)
+static void node_init_master(
+	struct node *node, const struct disk_config *disk, void *memory)
 {
 	struct master_config config = {
 		.low_permille = (uint32_t)node->config.low,
 		.high_permille = (uint32_t)node->config.high,
 		.hash_seed = node->share->header->hash_seed,
+		.disk = *disk,
 	};
 
 	node->env.random.fill(node->env.random.ctx, &config.generation_salt,
@@ -107,6 +124,7 @@ int node_new(struct node **ret, const struct node_config *config, const struct e
 	struct share *share, struct fault_table *faults)
 {
 	struct node *node = calloc(1, sizeof(*node));
+	struct disk_config disk;
 	void *memory = NULL;
 	int err;
 
@@ -116,12 +134,13 @@ int node_new(struct node **ret, const struct node_config *config, const struct e
 	node->env = *env;
 	node->share = share;
 	node->faults = faults;
-	err = node_allocate(node, &memory);
+	disk = node_disk_config(node);
+	err = node_allocate(node, &disk, &memory);
 	if (err != 0) {
 		node_free(node);
 		return err;
 	}
-	node_init_master(node, memory);
+	node_init_master(node, &disk, memory);
 	*ret = node;
 	return 0;
 }
@@ -132,6 +151,7 @@ void node_free(struct node *node)
 		return;
 	for (uint32_t i = 0; node->ops != NULL && i < node->config.max_ops; i++) {
 		free(node->ops[i].kept);
+		free(node->ops[i].own_key);
 		free(node->ops[i].reply);
 		free(node->ops[i].batch.replies);
 	}
@@ -180,6 +200,7 @@ int node_start(struct node *node, struct recovery *ret)
 		&node->recovery);
 	clients_finish_start(node);
 	node_log_recovery(node);
+	tier_start(node);
 	*ret = node->recovery;
 	return 0;
 }
@@ -191,10 +212,13 @@ static bool step_core(struct node *node, uint64_t now)
 {
 	for (uint32_t i = 0; i < NODE_TURN_LIMIT; i++) {
 		uint32_t slot = master_advance(&node->master, now);
+		uint64_t hash;
 
-		if (slot == SLOT_NONE)
+		if (slot != SLOT_NONE)
+			hash = node->share->slots[slot].hash;
+		else if (!master_disk_expire(&node->master, now, &hash))
 			return false;
-		waiters_wake(node, node->share->slots[slot].hash);
+		waiters_wake(node, hash);
 	}
 	return true;
 }
@@ -209,7 +233,7 @@ static void timer_is_due(struct node *node, uint32_t id)
 	else if (id < ops + CLIENT_LIMIT)
 		client_on_timer(node, &node->clients[id - ops]);
 	else
-		room_on_timer(node, (enum room_timer)(id - ops - CLIENT_LIMIT));
+		gate_on_timer(node, id - ops - CLIENT_LIMIT);
 }
 
 static bool step_timers(struct node *node, uint64_t now)
@@ -251,8 +275,10 @@ bool node_step(struct node *node)
 	now = node_now(node);
 	more = step_core(node, now);
 	more |= room_step(node, now);
+	more |= tier_step(node, now);
 	more |= step_timers(node, now);
 	more |= step_ready(node);
+	more |= loads_look(node);
 	return more;
 }
 
@@ -263,6 +289,7 @@ uint64_t node_next(const struct node *node)
 	if (!list_is_empty(&node->ready))
 		return 0;
 	next = MIN(next, master_next(&node->master));
+	next = MIN(next, tier_next(node));
 	return MIN(next, room_next(node));
 }
 
@@ -330,6 +357,8 @@ static const char *check_op(const struct node *node, const struct op *op)
 
 	if (op->stage == OP_FREE)
 		return has_timer || waits || in_room ? "a free op waits" : NULL;
+	if (op->load != NULL && (!waits || op->load->state == LOADS_FREE))
+		return "an op has a load that it does not wait for";
 	if (op->asleep && !has_timer)
 		return "an op sleeps for ever";
 	if (waits && in_room && op->ticket.state == TICKET_WAITING)
@@ -383,6 +412,8 @@ const char *node_check(const struct node *node)
 		broken = check_lanes(node);
 	if (broken == NULL)
 		broken = check_ops(node);
+	if (broken == NULL)
+		broken = tier_check(node);
 	if (broken == NULL && !heap_check(&node->timers))
 		broken = "the node's timers are out of order";
 	if (broken == NULL)

@@ -38,6 +38,9 @@ void node_on_close(struct node *node, struct lane_id lane);
 /* The watched process of client `cid` has ended. */
 void node_on_exit(struct node *node, uint32_t cid);
 
+/* Job number `job` of env.tier has ended: 0, or its error. */
+void node_on_tier(struct node *node, uint32_t job, int err);
+
 /* Do what is due, in bounded slices. True: call again at once, there is more. */
 bool node_step(struct node *node);
 /* When node_step() has something to do; UINT64_MAX = only after an event. */

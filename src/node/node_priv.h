@@ -4,6 +4,7 @@
  *   lane    a connection; several belong to one client, a stranger's to none
  *   client  the node's side of an entry of the shared client table
  *   op      one message being served; it lives from its arrival to its answer
+ *   job, load   what is under way on the disk: tier_priv.h
  *
  * An op is run, and each run ends in one of: it answered (and is gone), it waits for a
  * key, for room or for a timer, or, as a batch, for its items. What it waits for wakes it
@@ -25,6 +26,7 @@
 #include "base/list.h"
 #include "node/log.h"
 #include "node/node.h"
+#include "node/tier_priv.h"
 #include "wire/msg.h"
 
 #define NODE_COPY_SLICE    (4ull << 20) /* bytes of a move that one step copies */
@@ -91,7 +93,8 @@ struct op {
 	struct ticket ticket;
 	struct batch batch;
 	void *kept;
-	void *reply; /* the finished answer, while a fault delays it */
+	void *own_key; /* key.data, when no message has it */
+	void *reply;   /* the finished answer, while a fault delays it */
 	size_t reply_size;
 
 	/* Above: nothing, when the op is free. From here on: zeroed by op_new(). */
@@ -114,12 +117,16 @@ struct op {
 	struct index_key key;
 	uint64_t size;
 	uint32_t flags;
-	uint64_t ttl_ns;
+	uint64_t ttl_ns, length_ns; /* of a put; of a lease */
 	uint16_t readers;
 	uint64_t number; /* the client's, of a put, a take or a report */
-	uint32_t slot;   /* SLOT_NONE: none */
+	uint32_t slot;   /* SLOT_NONE: none. Of a get or a lease: pinned */
 	uint64_t life;
 	uint64_t generation;
+	bool saves;        /* a put that is answered once it is on disk */
+	int failure;       /* what it will answer, once it may */
+	struct load *load; /* that it waits for; it is in the bucket of its key then */
+	struct job *job;   /* that looks up keys for it */
 };
 
 enum service_flag {
@@ -147,15 +154,28 @@ struct room_driver {
 	bool copying;
 	uint64_t copied; /* bytes of the move in hand */
 	struct relocation move;
-	bool move_asleep, move_slept;
-	bool grow_asleep, grow_slept;
 	uint64_t grow_after; /* not before, after a failure */
+};
+
+/* A place at which a fault may delay what is no op. */
+struct gate {
+	bool asleep;
+	bool slept; /* it has done so: the gate is open once */
+};
+
+enum gate_number {
+	GATE_MOVE,
+	GATE_GROW,
+	GATE_JOBS, /* the first job's */
+	GATE_COUNT = GATE_JOBS + TIER_JOB_LIMIT
 };
 
 /* Beside master_stats. */
 struct node_stats {
 	uint64_t messages, one_way, batches, errors, attached, gone, faults;
 	uint64_t waits_room, waits_key, timeouts;
+	uint64_t loads_joined, loads_refused; /* gets that met a load; that did not fit */
+	uint64_t jobs;                        /* of the disk */
 };
 
 struct node {
@@ -165,7 +185,7 @@ struct node {
 	struct fault_table *faults;
 	struct master master;
 	struct node_stats stats;
-	struct hist room_wait_ns;
+	struct hist room_wait_ns, load_wait_ns;
 	struct recovery recovery;
 
 	struct op *ops;
@@ -185,9 +205,11 @@ struct node {
 
 	struct client clients[CLIENT_LIMIT];
 	uint32_t clients_live;
-	struct heap timers; /* ops by index, then clients, then the room's two */
+	struct heap timers; /* ops by index, then clients, then gates */
 	struct room_driver room;
-	void *memory[8]; /* to be freed */
+	struct gate gates[GATE_COUNT];
+	struct tier tier;
+	void *memory[16]; /* to be freed */
 	uint64_t started_ns;
 	uint64_t now, wall_us; /* of the event or turn in hand; wall_us 0: not asked */
 	unsigned char out[MSG_SIZE_MAX];  /* the message being made */
@@ -231,9 +253,38 @@ static inline uint64_t fault_ns(int64_t ms)
 	return ms > INT64_MAX / 1000000 ? UINT64_MAX : (uint64_t)ms * 1000000;
 }
 
+static inline uint64_t node_life(const struct node *node, uint32_t slot)
+{
+	return slot_life_of(atomic_load_explicit(
+		&node->share->slots[slot].state, memory_order_relaxed));
+}
+
+static inline bool node_is_ready(const struct node *node, uint32_t slot)
+{
+	return slot_kind_of(atomic_load_explicit(&node->share->slots[slot].state,
+		       memory_order_relaxed)) == SLOT_READY;
+}
+
+static inline bool tier_is_there(const struct node *node)
+{
+	return node->env.tier.ctx != NULL;
+}
+
+/* ---- node.c -------------------------------------------------------------- */
+
+/* Zeroed, until the node's end; NULL is remembered in *failed. */
+void *node_alloc(struct node *node, size_t count, size_t size, bool *failed);
+
+/* ---- gate.c -------------------------------------------------------------- */
+
 /* Do what an armed point orders that no flow is needed for: kill. Else tell it. */
 enum fault_action node_fault(
 	struct node *node, enum fault_point point, int64_t *ret_value);
+
+/* False: it sleeps, and its timer goes on. True: go on, with *ret_err set if an error was
+ * ordered. */
+bool gate_pass(struct node *node, uint32_t gate, enum fault_point point, int *ret_err);
+void gate_on_timer(struct node *node, uint32_t gate);
 
 /* ---- op.c: the life of a message being served ---------------------------- */
 
@@ -263,6 +314,8 @@ void op_error(struct node *node, struct op *op, int code, const char *format, ..
 /* Bytes that op_reply() can send at least. */
 size_t op_reply_room(const struct op *op);
 
+/* Have op->key be a copy of the slot's, which may be another's later. ERR_NO_MEMORY. */
+int op_own_key(struct op *op, const struct share *share, uint32_t slot) MUST_CHECK;
 uint32_t op_client_ref(const struct node *node, const struct op *op);
 /* The key as text for people, in NODE_KEY_TEXT bytes. */
 const char *key_text(const void *key, size_t size, char *text);
@@ -271,6 +324,8 @@ const char *key_text(const void *key, size_t size, char *text);
 
 void batch_run(struct node *node, struct op *op);
 void batch_cancel(struct node *node, struct op *op);
+/* The op is an item of a batch of which not all have begun. */
+bool batch_is_starting(const struct op *op);
 /* The answer of the item at `item`, and how long it may be. */
 void batch_add_reply(
 	struct node *node, struct op *op, uint32_t item, const void *reply, size_t size);
@@ -321,12 +376,35 @@ void put_end_cancel(struct node *node, struct op *op);
 int put_abort_decode(struct op *op);
 void put_abort_run(struct node *node, struct op *op);
 
+/* ---- put_refusal.c: each answers and ends the op */
+
+void put_refuse_large(struct node *node, struct op *op);
+/* `slot` SLOT_NONE: the object is only on disk. */
+void put_answer_exists(struct node *node, struct op *op, uint32_t slot);
+/* Leaves the queue for room. */
+void put_no_room(struct node *node, struct op *op);
+/* The key was another's until the deadline. */
+void put_is_late(struct node *node, struct op *op);
+void put_end_failed(struct node *node, struct op *op, int err);
+
+/* The last step of a put that is durable; op->key is its own or the message's. */
+void durable_run(struct node *node, struct op *op);
+
 int get_decode(struct op *op);
+int lease_decode(struct op *op);
 void get_run(struct node *node, struct op *op);
 void get_cancel(struct node *node, struct op *op);
+void lease_end_run(struct node *node, struct op *op);
+
+/* How long an op waits at most for the disk to forget an object that was ended. */
+#define END_WAIT_NS 10000000000ull
+/* Whether what was ended under op->key may still come back from the disk. True: the op waits
+ * for the last of it, or, at its deadline, has answered that this takes too long. */
+bool end_waits(struct node *node, struct op *op);
 
 int remove_decode(struct op *op);
 void remove_run(struct node *node, struct op *op);
+void remove_cancel(struct node *node, struct op *op);
 int take_decode(struct op *op);
 void take_run(struct node *node, struct op *op);
 
@@ -336,9 +414,14 @@ void read_run(struct node *node, struct op *op);
 int stat_decode(struct op *op);
 void stat_run(struct node *node, struct op *op);
 void list_run(struct node *node, struct op *op);
+void list_cancel(struct node *node, struct op *op);
+/* Wake those for which a job is free. */
+void list_step(struct node *node);
 void info_run(struct node *node, struct op *op);
 void fault_run(struct node *node, struct op *op);
 void fault_status_run(struct node *node, struct op *op);
+/* Answer that the message's fields are not those of its type. */
+void refuse_broken(struct node *node, struct op *op);
 
 /* The JSON texts of INFO; the length, or ERR_BUFFER_TOO_SMALL. */
 int64_t info_stats(const struct node *node, char *text, size_t size);
@@ -346,6 +429,8 @@ int64_t info_config(const struct node *node, char *text, size_t size);
 
 /* ---- waiters.c: who waits for a key -------------------------------------- */
 
+/* Where ops with a key of this hash wait. */
+struct list *waiters_bucket(const struct node *node, uint64_t hash);
 void waiters_add(struct node *node, struct op *op);
 void waiters_del(struct op *op);
 void waiters_wake(struct node *node, uint64_t hash);
@@ -357,14 +442,6 @@ uint64_t room_next(const struct node *node);
 
 /* ---- timers: ids of node.timers ------------------------------------------ */
 
-enum room_timer {
-	ROOM_TIMER_MOVE,
-	ROOM_TIMER_GROW,
-	ROOM_TIMERS
-};
-
-void room_on_timer(struct node *node, enum room_timer which);
-
 static inline uint32_t timer_of_op(const struct node *node, const struct op *op)
 {
 	return (uint32_t)(op - node->ops);
@@ -375,9 +452,9 @@ static inline uint32_t timer_of_client(const struct node *node, uint32_t cid)
 	return (uint32_t)node->config.max_ops + cid;
 }
 
-static inline uint32_t timer_of_room(const struct node *node, enum room_timer which)
+static inline uint32_t timer_of_gate(const struct node *node, uint32_t gate)
 {
-	return (uint32_t)node->config.max_ops + CLIENT_LIMIT + (uint32_t)which;
+	return (uint32_t)node->config.max_ops + CLIENT_LIMIT + gate;
 }
 
 #endif

@@ -16,23 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum fault_action node_fault(
-	struct node *node, enum fault_point point, int64_t *ret_value)
-{
-	enum fault_action action = fault_hit(node->faults, point, ret_value);
-
-	if (action == FAULT_NONE)
-		return action;
-	node->stats.faults++;
-	log_line(node->config.log, LOG_LEVEL_INFO, "fault", "point=%s action=%d",
-		fault_point_name(point), (int)action);
-	if (action == FAULT_KILL && node->env.die != NULL) {
-		node->env.die(node->env.die_ctx);
-		NOT_REACHED("the process outlived its end");
-	}
-	return action;
-}
-
 /* ---- begin and end ------------------------------------------------------- */
 
 struct op *op_new(struct node *node, struct lane *lane, const struct service *service,
@@ -60,17 +43,20 @@ struct op *op_new(struct node *node, struct lane *lane, const struct service *se
 /* Memory that hardly any op has. */
 static void op_free_memory(struct op *op)
 {
-	if (op->kept == NULL && op->reply == NULL && op->batch.replies == NULL)
+	if (op->kept == NULL && op->own_key == NULL && op->reply == NULL &&
+		op->batch.replies == NULL)
 		return;
 	free(op->kept);
+	free(op->own_key);
 	free(op->reply);
 	free(op->batch.replies);
-	op->kept = op->reply = op->batch.replies = NULL;
+	op->kept = op->own_key = op->reply = op->batch.replies = NULL;
 }
 
 static void op_free(struct node *node, struct op *op)
 {
 	CHECK(op->stage != OP_FREE && op->ticket.state == TICKET_IDLE);
+	CHECK(op->load == NULL && op->job == NULL);
 	CHECK(list_is_empty(&op->batch.ops));
 	op_clear_deadline(node, op);
 	list_del(&op->entry);
@@ -170,7 +156,7 @@ static void op_rebase(struct op *op, const void *from, const unsigned char *to)
 	const unsigned char *base = from;
 
 	op->message = to + ((const unsigned char *)op->message - base);
-	if (op->key.data != NULL)
+	if (op->key.data != NULL && op->own_key == NULL)
 		op->key.data = to + ((const unsigned char *)op->key.data - base);
 	if (op->value.data != NULL)
 		op->value.data = to + ((const unsigned char *)op->value.data - base);
@@ -192,6 +178,19 @@ void op_keep(struct node *node, struct op *op)
 	op_rebase(op, from, op->kept);
 	list_for_each (at, &op->batch.ops)
 		op_rebase(container_of(at, struct op, owner_entry), from, op->kept);
+}
+
+int op_own_key(struct op *op, const struct share *share, uint32_t slot)
+{
+	const struct slot *there = &share->slots[slot];
+
+	if (op->own_key == NULL)
+		op->own_key = malloc(KEY_LIMIT);
+	if (op->own_key == NULL || there->klen > KEY_LIMIT)
+		return ERR_NO_MEMORY;
+	memcpy(op->own_key, slot_key(share, there), there->klen);
+	op->key = (struct index_key){op->own_key, there->klen, there->hash};
+	return 0;
 }
 
 /* ---- faults -------------------------------------------------------------- */

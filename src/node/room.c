@@ -17,43 +17,17 @@
 
 /* ---- moves --------------------------------------------------------------- */
 
-/* The gate before a finished copy is published. False: it sleeps. */
-static bool move_gate(struct node *node, uint64_t now, bool *ret_good)
-{
-	struct room_driver *room = &node->room;
-	int64_t value = 0;
-
-	*ret_good = true;
-	if (room->move_slept) {
-		room->move_slept = false;
-		return true;
-	}
-	switch (node_fault(node, FAULT_NODE_BEFORE_MOVE_PUBLISH, &value)) {
-	case FAULT_SLEEP:
-		room->move_asleep = true;
-		heap_set(&node->timers, timer_of_room(node, ROOM_TIMER_MOVE),
-			time_after(now, fault_ns(value)));
-		return false;
-	case FAULT_RETURN_ERROR:
-		*ret_good = false;
-		return true;
-	case FAULT_NONE:
-	case FAULT_KILL:
-	case FAULT_RESET:
-		break;
-	}
-	return true;
-}
-
 static void move_finish(struct node *node, uint64_t now)
 {
+	uint64_t hash = node->share->slots[node->room.move.from].hash;
 	int64_t value = 0;
-	bool good;
+	int err = 0;
 
-	if (!move_gate(node, now, &good))
+	if (!gate_pass(node, GATE_MOVE, FAULT_NODE_BEFORE_MOVE_PUBLISH, &err))
 		return;
 	node->room.copying = false;
-	master_move_done(&node->master, good, now);
+	master_move_done(&node->master, err == 0, now);
+	waiters_wake(node, hash); /* it can be saved again */
 	(void)node_fault(node, FAULT_NODE_AFTER_MOVE_PUBLISH, &value);
 }
 
@@ -65,7 +39,7 @@ static bool move_step(struct node *node, uint64_t now)
 	unsigned char *pool = node->share->pool;
 	uint64_t piece;
 
-	if (room->move_asleep)
+	if (node->gates[GATE_MOVE].asleep)
 		return false;
 	if (!room->copying) {
 		if (!master_move_next(&node->master, &room->move))
@@ -79,7 +53,7 @@ static bool move_step(struct node *node, uint64_t now)
 	room->copied += piece;
 	if (room->copied == move->size)
 		move_finish(node, now);
-	return !room->move_asleep;
+	return !node->gates[GATE_MOVE].asleep;
 }
 
 /* ---- slots --------------------------------------------------------------- */
@@ -113,33 +87,6 @@ static int grow_files(struct node *node, uint32_t nslots, uint32_t log2)
 	return err;
 }
 
-/* True: go on. */
-static bool grow_gate(struct node *node, uint64_t now, int *ret_err)
-{
-	struct room_driver *room = &node->room;
-	int64_t value = 0;
-
-	if (room->grow_slept) {
-		room->grow_slept = false;
-		return true;
-	}
-	switch (node_fault(node, FAULT_NODE_GROW_SLOTS, &value)) {
-	case FAULT_SLEEP:
-		room->grow_asleep = true;
-		heap_set(&node->timers, timer_of_room(node, ROOM_TIMER_GROW),
-			time_after(now, fault_ns(value)));
-		return false;
-	case FAULT_RETURN_ERROR:
-		*ret_err = (int)value;
-		return true;
-	case FAULT_NONE:
-	case FAULT_KILL:
-	case FAULT_RESET:
-		break;
-	}
-	return true;
-}
-
 static void grow_failed(struct node *node, uint64_t now, uint32_t nslots, int err)
 {
 	node->room.grow_after = time_after(now, NODE_GROW_RETRY_NS);
@@ -154,13 +101,13 @@ static void grow_step(struct node *node, uint64_t now)
 	uint32_t log2 = share_log2_buckets(nslots);
 	int err;
 
-	if (node->room.grow_asleep || now < node->room.grow_after ||
+	if (node->gates[GATE_GROW].asleep || now < node->room.grow_after ||
 		nslots == node_slots(node) || !master_wants_slots(&node->master))
 		return;
 	/* Also after a sleep, in which a client may have come: it is allocated already
 	 * then. */
 	err = grow_files(node, nslots, log2);
-	if (err == 0 && !grow_gate(node, now, &err))
+	if (err == 0 && !gate_pass(node, GATE_GROW, FAULT_NODE_GROW_SLOTS, &err))
 		return;
 	if (err != 0) {
 		grow_failed(node, now, nslots, err);
@@ -180,8 +127,12 @@ static void wake_granted(struct node *node)
 {
 	struct ticket *ticket;
 
-	while ((ticket = master_room_granted(&node->master)) != NULL)
-		op_wake(node, container_of(ticket, struct op, ticket));
+	while ((ticket = master_room_granted(&node->master)) != NULL) {
+		if (ticket->is_load)
+			load_has_room(node, container_of(ticket, struct load, ticket));
+		else
+			op_wake(node, container_of(ticket, struct op, ticket));
+	}
 }
 
 bool room_step(struct node *node, uint64_t now)
@@ -194,28 +145,11 @@ bool room_step(struct node *node, uint64_t now)
 	return more;
 }
 
-void room_on_timer(struct node *node, enum room_timer which)
-{
-	switch (which) {
-	case ROOM_TIMER_MOVE:
-		node->room.move_asleep = false;
-		node->room.move_slept = true;
-		return;
-	case ROOM_TIMER_GROW:
-		node->room.grow_asleep = false;
-		node->room.grow_slept = true;
-		return;
-	case ROOM_TIMERS:
-		break;
-	}
-	NOT_REACHED("no such timer");
-}
-
 uint64_t room_next(const struct node *node)
 {
 	const struct room_driver *room = &node->room;
 
-	if (room->grow_asleep || !master_wants_slots(&node->master) ||
+	if (node->gates[GATE_GROW].asleep || !master_wants_slots(&node->master) ||
 		grow_target(node) == node_slots(node))
 		return UINT64_MAX;
 	return room->grow_after;

@@ -32,13 +32,15 @@ static const struct service services[] = {
 	SERVICE(PUT_ABORT, SERVICE_ITEM | SERVICE_PUTS, put_abort_decode, put_abort_run,
 		NULL),
 	SERVICE(GET, SERVICE_ITEM, get_decode, get_run, get_cancel),
+	SERVICE(LEASE, 0, lease_decode, get_run, get_cancel),
+	SERVICE(LEASE_END, 0, NULL, lease_end_run, NULL),
 	SERVICE(UNPIN, SERVICE_ONE_WAY, NULL, one_way_run, NULL),
 	SERVICE(TELL, SERVICE_ONE_WAY, NULL, one_way_run, NULL),
-	SERVICE(REMOVE, SERVICE_ITEM, remove_decode, remove_run, NULL),
-	SERVICE(TAKE, SERVICE_ITEM, take_decode, take_run, NULL),
-	SERVICE(READ, SERVICE_ITEM, read_decode, read_run, NULL),
+	SERVICE(REMOVE, SERVICE_ITEM, remove_decode, remove_run, remove_cancel),
+	SERVICE(TAKE, SERVICE_ITEM, take_decode, take_run, remove_cancel),
+	SERVICE(READ, SERVICE_ITEM, read_decode, read_run, remove_cancel),
 	SERVICE(STAT, SERVICE_ITEM, stat_decode, stat_run, NULL),
-	SERVICE(LIST, SERVICE_ITEM, NULL, list_run, NULL),
+	SERVICE(LIST, SERVICE_ITEM, NULL, list_run, list_cancel),
 	SERVICE(INFO, SERVICE_ITEM, NULL, info_run, NULL),
 	SERVICE(FAULT, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_run, NULL),
 	SERVICE(FAULT_STATUS, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_status_run, NULL),
@@ -232,6 +234,22 @@ static void reply_undo_found(
 		lane_unpin(node, lane, msg.slot, msg.life);
 }
 
+static void reply_undo_leased(struct node *node, const void *reply, size_t size)
+{
+	struct lease_token token;
+	struct msg_leased msg;
+
+	if (msg_leased_decode(reply, size, &msg) != 0)
+		return;
+	token = (struct lease_token){
+		.epoch = msg.epoch,
+		.life = msg.life,
+		.slot = msg.slot,
+		.grant = msg.grant,
+	};
+	(void)master_lease_release(&node->master, &token, node_now(node));
+}
+
 void reply_undo(struct node *node, struct lane *lane, const void *reply, size_t size)
 {
 	struct msg_bytes message;
@@ -240,6 +258,7 @@ void reply_undo(struct node *node, struct lane *lane, const void *reply, size_t 
 	if (msg_batch_done_decode(reply, size, &done) != 0) {
 		reply_undo_put(node, lane, reply, size);
 		reply_undo_found(node, lane, reply, size);
+		reply_undo_leased(node, reply, size);
 		return;
 	}
 	while (msg_unpack(&done.replies, &message) == 1) {

@@ -6,7 +6,7 @@
  */
 #include "node/node_priv.h"
 
-static struct list *waiters_bucket(struct node *node, uint64_t hash)
+struct list *waiters_bucket(const struct node *node, uint64_t hash)
 {
 	return &node->waiting[hash % NODE_WAIT_BUCKETS];
 }

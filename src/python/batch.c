@@ -109,17 +109,17 @@ static PyObject *put_results(const struct batch *batch)
 
 FAST_METHOD(py_batch_put)
 {
-	static const struct params params = {"put_batch", 2, 2, 6,
+	static const struct params params = {"put_batch", 2, 2, 7,
 		{PARAM_keys, PARAM_values, PARAM_softpin, PARAM_ttl, PARAM_readers,
-			PARAM_timeout}};
+			PARAM_durable, PARAM_timeout}};
 	struct state *state = store_state(self);
 	struct cenote_put_options options;
 	struct gather gather = {0};
-	PyObject *result = NULL, *in[6];
+	PyObject *result = NULL, *in[7];
 	struct batch batch;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
-		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0)
+		py_convert_put_options(in + 2, &options) < 0)
 		return NULL;
 	if (py_batch_enter(&batch, self, in[0], in[1], "values",
 		    sizeof(struct cenote_put_item)) == 0 &&
@@ -172,16 +172,16 @@ static PyObject *create_results(const struct batch *batch)
 
 FAST_METHOD(py_batch_create)
 {
-	static const struct params params = {"create_batch", 2, 2, 6,
+	static const struct params params = {"create_batch", 2, 2, 7,
 		{PARAM_keys, PARAM_sizes, PARAM_softpin, PARAM_ttl, PARAM_readers,
-			PARAM_timeout}};
+			PARAM_durable, PARAM_timeout}};
 	struct state *state = store_state(self);
 	struct cenote_put_options options;
-	PyObject *result = NULL, *in[6];
+	PyObject *result = NULL, *in[7];
 	struct batch batch;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
-		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0)
+		py_convert_put_options(in + 2, &options) < 0)
 		return NULL;
 	if (py_batch_enter(&batch, self, in[0], in[1], "sizes",
 		    sizeof(struct cenote_create_item)) == 0 &&

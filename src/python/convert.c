@@ -195,9 +195,10 @@ static int convert_readers(PyObject *object, struct cenote_put_options *options)
 	return 0;
 }
 
-int py_convert_put_options(PyObject *softpin, PyObject *ttl, PyObject *readers,
-	PyObject *timeout, struct cenote_put_options *ret)
+int py_convert_put_options(PyObject *const *in, struct cenote_put_options *ret)
 {
+	PyObject *softpin = in[0], *ttl = in[1], *readers = in[2];
+	PyObject *durable = in[3], *timeout = in[4];
 	int64_t ttl_ms = 0;
 
 	memset(ret, 0, sizeof(*ret));
@@ -212,6 +213,7 @@ int py_convert_put_options(PyObject *softpin, PyObject *ttl, PyObject *readers,
 	}
 	ret->ttl_ms = (uint64_t)ttl_ms;
 	if (py_convert_flag(softpin, &ret->softpin) < 0 ||
+		py_convert_flag(durable, &ret->durable) < 0 ||
 		py_convert_timeout(timeout, &ret->timeout_ms) < 0)
 		return -1;
 	return convert_readers(readers, ret);

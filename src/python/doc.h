@@ -4,14 +4,16 @@
 #ifndef PYTHON_DOC_H
 #define PYTHON_DOC_H
 
-#define DOC_PUT_KEYWORDS "*, softpin=False, ttl=None, readers=0, timeout="
+#define DOC_PUT_KEYWORDS "*, softpin=False, ttl=None, readers=0, durable=False, timeout="
 #define DOC_PUT_OPTIONS                                                             \
 	"softpin: keep it until its owner removes it; else it is a cache object.\n" \
 	"ttl: seconds from the end of the put until it is removed, None = never.\n" \
-	"readers: removed after so many ended reads, 0 = never.\n"
-#define DOC_PUT_ERRORS                                                        \
-	"Exists: the key has an object already. NoSpace: no room until the\n" \
-	"deadline. TooLarge: larger than the pool. Timeout, Unavailable."
+	"readers: removed after so many ended reads, 0 = never.\n"                  \
+	"durable: return only after it is on disk; NotSupported without a disk.\n"
+#define DOC_PUT_ERRORS                                                               \
+	"Exists: the key has an object already. NoSpace: no room until the\n"        \
+	"deadline. TooLarge: larger than the pool. Timeout, Unavailable. durable:\n" \
+	"IoError as well."
 #define DOC_GET_KEYWORDS "*, wait=False, timeout=10.0)\n--\n\n"
 #define DOC_GET_OPTIONS                                              \
 	"wait: wait for the key to be put, else NotFound at once.\n" \
@@ -73,7 +75,8 @@
 #define DOC_GET                                                                          \
 	"get($self, /, key, " DOC_GET_KEYWORDS                                           \
 	"Return a Buffer over the object, in place, without a copy.\n\n" DOC_GET_OPTIONS \
-	"NotFound, Timeout, Unavailable."
+	"NotFound, Timeout, Unavailable. Of what must come back from the disk also\n"    \
+	"NoSpace: nothing may leave memory for it until the deadline; Corrupt, IoError."
 
 #define DOC_GET_BUFFER \
 	"get_buffer($self, /, key, " DOC_GET_KEYWORDS "Another name of get()."
@@ -99,16 +102,18 @@
 	"exists($self, key, /)\n--\n\n" \
 	"Whether the key has an object. Protects and heats nothing."
 
-#define DOC_STAT                                                                    \
-	"stat($self, key, /)\n--\n\n"                                               \
-	"A Stat: size in bytes, generation, expires_in in seconds or None, holds\n" \
-	"of all clients now, softpin. Protects and heats nothing.\n\n"              \
+#define DOC_STAT                                                                       \
+	"stat($self, key, /)\n--\n\n"                                                  \
+	"A Stat: size in bytes, generation, expires_in in seconds or None, holds\n"    \
+	"of all clients now, softpin, and in_pool and on_disk: where its bytes are.\n" \
+	"Protects and heats nothing.\n\n"                                              \
 	"NotFound."
 
-#define DOC_LIST                                                                      \
-	"list($self, /, prefix='')\n--\n\n"                                           \
-	"A list of Entry(key, size, softpin) for all objects whose key starts with\n" \
-	"prefix, in no order; one put or removed meanwhile may be in it or not. A\n"  \
+#define DOC_LIST                                                                       \
+	"list($self, /, prefix='')\n--\n\n"                                            \
+	"A list of Entry(key, size, softpin) for all objects whose key starts with\n"  \
+	"prefix, in no order; one put or removed meanwhile may be in it or not, and\n" \
+	"one that moves between memory and disk twice, or not at all. A\n"             \
 	"key that is no UTF-8 is bytes. Protects and heats nothing."
 
 #define DOC_TOUCH                                                                 \

@@ -15,6 +15,8 @@ static PyStructSequence_Field stat_fields[] = {
 	{"expires_in", PyDoc_STR("Seconds left to live, None = no time to live.")},
 	{"holds", PyDoc_STR("Holds of all clients, now.")},
 	{"softpin", PyDoc_STR("Whether it stays until its owner removes it.")},
+	{"in_pool", PyDoc_STR("Whether its bytes are in memory, now.")},
+	{"on_disk", PyDoc_STR("Whether they are on disk, now.")},
 	{NULL, NULL},
 };
 
@@ -22,7 +24,7 @@ static PyStructSequence_Desc stat_desc = {
 	.name = "cenote.Stat",
 	.doc = PyDoc_STR("What is known about an object; from Store.stat()."),
 	.fields = stat_fields,
-	.n_in_sequence = 5,
+	.n_in_sequence = 7,
 };
 
 static PyStructSequence_Field entry_fields[] = {
@@ -71,7 +73,7 @@ static PyObject *sequence_new(PyTypeObject *type, PyObject **fields, int count)
 
 PyObject *py_stat_new(struct state *state, const struct cenote_stat *stat)
 {
-	PyObject *fields[5];
+	PyObject *fields[7];
 
 	fields[0] = PyLong_FromUnsignedLongLong(stat->size);
 	fields[1] = PyLong_FromUnsignedLongLong(stat->generation);
@@ -80,7 +82,9 @@ PyObject *py_stat_new(struct state *state, const struct cenote_stat *stat)
 			    : PyFloat_FromDouble((double)stat->expires_in_ms / 1e3);
 	fields[3] = PyLong_FromUnsignedLong(stat->holds);
 	fields[4] = PyBool_FromLong(stat->softpin);
-	return sequence_new(state->stat_type, fields, 5);
+	fields[5] = PyBool_FromLong(stat->in_pool);
+	fields[6] = PyBool_FromLong(stat->on_disk);
+	return sequence_new(state->stat_type, fields, 7);
 }
 
 /* ---- one key ------------------------------------------------------------- */

@@ -5,20 +5,20 @@
 
 FAST_METHOD(py_put_whole)
 {
-	static const struct params params = {"put", 2, 2, 6,
+	static const struct params params = {"put", 2, 2, 7,
 		{PARAM_key, PARAM_data, PARAM_softpin, PARAM_ttl, PARAM_readers,
-			PARAM_timeout}};
+			PARAM_durable, PARAM_timeout}};
 	struct state *state = store_state(self);
 	struct cenote_put_options options;
 	struct cenote_key key;
-	PyObject *in[6];
+	PyObject *in[7];
 	struct home *home;
 	Py_buffer data;
 	int code = -1;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
 		py_convert_key(in[0], &key) < 0 ||
-		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0 ||
+		py_convert_put_options(in + 2, &options) < 0 ||
 		PyObject_GetBuffer(in[1], &data, PyBUF_SIMPLE) < 0)
 		return NULL;
 	home = py_store_enter(self);
@@ -46,20 +46,20 @@ static int gather_parts(struct gather *gather, PyObject *object)
 
 FAST_METHOD(py_put_parts)
 {
-	static const struct params params = {"put_parts", 2, 2, 6,
+	static const struct params params = {"put_parts", 2, 2, 7,
 		{PARAM_key, PARAM_parts, PARAM_softpin, PARAM_ttl, PARAM_readers,
-			PARAM_timeout}};
+			PARAM_durable, PARAM_timeout}};
 	struct state *state = store_state(self);
 	struct cenote_put_options options;
 	struct gather gather = {0};
 	struct cenote_key key;
-	PyObject *in[6];
+	PyObject *in[7];
 	struct home *home;
 	int code = -1;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
 		py_convert_key(in[0], &key) < 0 ||
-		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0)
+		py_convert_put_options(in + 2, &options) < 0)
 		return NULL;
 	home = gather_parts(&gather, in[1]) < 0 ? NULL : py_store_enter(self);
 	if (home) {
@@ -73,21 +73,21 @@ FAST_METHOD(py_put_parts)
 
 FAST_METHOD(py_put_create)
 {
-	static const struct params params = {"create", 2, 2, 6,
+	static const struct params params = {"create", 2, 2, 7,
 		{PARAM_key, PARAM_size, PARAM_softpin, PARAM_ttl, PARAM_readers,
-			PARAM_timeout}};
+			PARAM_durable, PARAM_timeout}};
 	struct state *state = store_state(self);
 	struct cenote_put_options options;
 	struct cenote_writer writer;
 	struct cenote_key key;
-	PyObject *in[6], *result;
+	PyObject *in[7], *result;
 	struct home *home;
 	uint64_t size;
 	int code;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
 		py_convert_key(in[0], &key) < 0 || py_convert_size(in[1], &size) < 0 ||
-		py_convert_put_options(in[2], in[3], in[4], in[5], &options) < 0)
+		py_convert_put_options(in + 2, &options) < 0)
 		return NULL;
 	home = py_store_enter(self);
 	if (!home)

@@ -41,6 +41,7 @@
 	PARAM(buffer)    \
 	PARAM(buffers)   \
 	PARAM(data)      \
+	PARAM(durable)   \
 	PARAM(from_hit)  \
 	PARAM(key)       \
 	PARAM(keys)      \
@@ -165,8 +166,8 @@ PyObject *py_convert_sequence(PyObject *object, const char *what);
 int py_convert_timeout(PyObject *object, int64_t *ret_ms);
 int py_convert_flag(PyObject *object, bool *ret);
 int py_convert_size(PyObject *object, uint64_t *ret);
-int py_convert_put_options(PyObject *softpin, PyObject *ttl, PyObject *readers,
-	PyObject *timeout, struct cenote_put_options *ret);
+/* `in`: softpin, ttl, readers, durable, timeout, as all puts have them. */
+int py_convert_put_options(PyObject *const *in, struct cenote_put_options *ret);
 
 /* Memory of many Python objects, as parts of a put; zero is empty. */
 struct gather {

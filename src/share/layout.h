@@ -89,6 +89,7 @@ enum slot_flag {
 	SLOT_LATE = 1u << 3,   /* under WRITING: past its deadline, never becomes READY */
 	SLOT_DOOMED = 1u << 4, /* under WRITING: removed meanwhile, never becomes READY */
 	SLOT_TAKEN = 1u << 5,  /* ended by take: `writer` and `op` name the winner */
+	SLOT_DURABLE = 1u << 7, /* its put's end is answered once it is on disk */
 	SLOT_COPY = 1u << 6, /* under WRITING: a relocation's copy, no client writes it */
 };
 

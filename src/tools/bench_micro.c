@@ -24,6 +24,8 @@ static const struct {
 	{"batch", bench_batch},
 	{"clients", bench_clients},
 	{"growth", bench_growth},
+	{"reclaim", bench_reclaim},
+	{"disk", bench_disk},
 };
 
 micro_fn micro_find(const char *name)

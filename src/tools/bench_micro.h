@@ -43,6 +43,8 @@ int bench_get(struct micro *micro);
 int bench_batch(struct micro *micro);
 int bench_clients(struct micro *micro);
 int bench_growth(struct micro *micro);
+int bench_reclaim(struct micro *micro);
+int bench_disk(struct micro *micro);
 
 /* `full`, or a part of it for a --quick run. */
 uint32_t micro_rounds(const struct micro *micro, uint32_t full);

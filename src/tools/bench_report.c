@@ -7,6 +7,7 @@
 #include "tools/report.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +103,59 @@ double station_flatness(const struct station_result *result)
 	return flatness;
 }
 
+double station_step_ratio(const struct station_result *result)
+{
+	uint64_t second_ns = station_quarter_ns(result, 1);
+
+	if (result->plan.steps < QUARTERS || second_ns == 0)
+		return 0;
+	return (double)station_quarter_ns(result, 3) / (double)second_ns;
+}
+
+/* ---- use and swap -------------------------------------------------------- */
+
+bool station_is_back(const struct station_result *result)
+{
+	const struct station_node *base = &result->base, *end = &result->end;
+
+	return end->in_use == base->in_use && end->disk_bytes == base->disk_bytes &&
+	       end->disk_used == base->disk_used;
+}
+
+static uint64_t station_swapped_bytes(const struct station_result *result)
+{
+	return result->end.loaded_bytes - result->base.loaded_bytes;
+}
+
+static double share_of(uint64_t part, uint64_t whole)
+{
+	return whole == 0 ? 0 : (double)part / (double)whole;
+}
+
+double station_swapped_share(const struct station_result *result)
+{
+	return share_of(station_swapped_bytes(result), result->all.get_bytes);
+}
+
+/* NAN: it is not known. */
+double station_swapped_share_optimal(const struct station_result *result, bool whole)
+{
+	const struct station_optimum *optimum = &result->optimum;
+
+	if (!result->optimum_known)
+		return NAN;
+	return share_of(whole ? optimum->swapped_bytes_whole : optimum->swapped_bytes,
+		optimum->read_bytes);
+}
+
+/* NAN: it is not known, or nothing at all had to be read back. */
+static double station_ratio_to_optimal(const struct station_result *result, bool whole)
+{
+	double optimal = station_swapped_share_optimal(result, whole);
+
+	return optimal > 0 ? station_swapped_share(result) / optimal : NAN;
+}
+
 bool station_passed(const struct station_result *result)
 {
 	const struct station_tally *all = &result->all;
@@ -109,8 +163,8 @@ bool station_passed(const struct station_result *result)
 	return !result->broken_off && result->deaths == 0 && all->failed_puts == 0 &&
 	       all->failed_gets == 0 && all->failed_removes == 0 &&
 	       all->lost_objects == 0 && all->wrong_bytes == 0 &&
-	       station_flatness(result) <= FLAT_FACTOR && result->in_use_known &&
-	       result->in_use_end == result->in_use_base;
+	       station_flatness(result) <= FLAT_FACTOR && result->end_known &&
+	       station_is_back(result);
 }
 
 /* ---- for people ---------------------------------------------------------- */
@@ -127,6 +181,24 @@ static void print_moved(const struct station_result *result)
 		format_size(put, sizeof(put), all->put_bytes),
 		format_size(got, sizeof(got), all->get_bytes),
 		report_rate(all->put_bytes + all->get_bytes, result->took_ns));
+}
+
+static void print_swapped(const struct station_result *result)
+{
+	char out[TEXT_MAX], back[TEXT_MAX];
+
+	if (result->base.disk_size == 0 || !result->end_known)
+		return;
+	(void)printf("written out %s, read back %s: %.2f %% of the bytes read",
+		format_size(out, sizeof(out),
+			result->end.saved_bytes - result->base.saved_bytes),
+		format_size(back, sizeof(back), station_swapped_bytes(result)),
+		100 * station_swapped_share(result));
+	if (result->optimum_known)
+		(void)printf("; the optimum is %.2f %%, with the whole pool %.2f %%",
+			100 * station_swapped_share_optimal(result, false),
+			100 * station_swapped_share_optimal(result, true));
+	(void)printf("\n");
 }
 
 static void print_steps(const struct station_result *result)
@@ -153,9 +225,13 @@ static void print_verdict(const struct station_result *result)
 		     ", wrong bytes %" PRIu64 "\n",
 		all->failed_puts, all->failed_gets, all->failed_removes,
 		all->lost_objects, all->wrong_bytes);
-	if (result->in_use_known)
+	if (result->end_known)
 		(void)printf("in use: %" PRIu64 " bytes before, %" PRIu64 " at the end\n",
-			result->in_use_base, result->in_use_end);
+			result->base.in_use, result->end.in_use);
+	if (result->end_known && result->base.disk_size > 0)
+		(void)printf("on disk: %" PRIu64 " bytes before, %" PRIu64
+			     " at the end\n",
+			result->base.disk_bytes, result->end.disk_bytes);
 	if (all->first_error[0] != '\0')
 		(void)printf("first: %s\n", all->first_error);
 	if (result->broken_off)
@@ -180,6 +256,7 @@ void station_print(const struct station_result *result)
 		report_latency(work_names[work], &result->all.latency[work]);
 	(void)printf("\n");
 	print_moved(result);
+	print_swapped(result);
 	print_steps(result);
 	print_verdict(result);
 }
@@ -210,15 +287,38 @@ static void json_tally(struct json *json, const struct station_result *result)
 	json_u64(json, "failed_removes", all->failed_removes);
 	json_u64(json, "lost_objects", all->lost_objects);
 	json_u64(json, "wrong_bytes", all->wrong_bytes);
-	json_u64(json, "bytes_in_use_base", result->in_use_base);
-	if (result->in_use_known)
-		json_u64(json, "bytes_in_use_end", result->in_use_end);
+	json_u64(json, "bytes_in_use_base", result->base.in_use);
+	if (result->end_known)
+		json_u64(json, "bytes_in_use_end", result->end.in_use);
 	json_u64(json, "dead_ranks", result->deaths);
 	json_u64(json, "put_bytes", all->put_bytes);
 	json_u64(json, "get_bytes", all->get_bytes);
 	json_f64(json, "seconds", (double)result->took_ns / 1e9);
 	json_f64(json, "gb_per_s",
 		report_rate(all->put_bytes + all->get_bytes, result->took_ns));
+}
+
+static void json_disk(struct json *json, const struct station_result *result)
+{
+	const struct station_node *base = &result->base, *end = &result->end;
+
+	if (base->disk_size == 0 || !result->end_known)
+		return;
+	json_u64(json, "disk_bytes_base", base->disk_bytes);
+	json_u64(json, "disk_bytes_end", end->disk_bytes);
+	json_u64(json, "disk_used_base", base->disk_used);
+	json_u64(json, "disk_used_end", end->disk_used);
+	json_u64(json, "bytes_written_out", end->saved_bytes - base->saved_bytes);
+	json_u64(json, "bytes_read_back", station_swapped_bytes(result));
+	if (result->optimum_known)
+		json_u64(json, "turning_bytes", result->optimum.turning_bytes);
+	json_f64(json, "swapped_share", station_swapped_share(result));
+	json_f64(json, "swapped_share_optimal",
+		station_swapped_share_optimal(result, false));
+	json_f64(json, "ratio_swapped_to_optimal",
+		station_ratio_to_optimal(result, false));
+	json_f64(json, "swapped_share_optimal_whole_pool",
+		station_swapped_share_optimal(result, true));
 }
 
 static void json_latencies(struct json *json, const struct station_result *result)
@@ -231,6 +331,7 @@ static void json_latencies(struct json *json, const struct station_result *resul
 	for (uint32_t quarter = 0; quarter < QUARTERS; quarter++)
 		json_f64(json, NULL, (double)station_quarter_ns(result, quarter) / 1e6);
 	json_array_end(json);
+	json_f64(json, "step_ratio_last_to_second_quarter", station_step_ratio(result));
 	json_f64(json, "flatness", station_flatness(result));
 }
 
@@ -244,6 +345,7 @@ int station_print_json(const struct station_result *result)
 	json_given(&json, &result->plan);
 	json_u64(&json, "steps_done", result->steps_done);
 	json_tally(&json, result);
+	json_disk(&json, result);
 	json_latencies(&json, result);
 	if (result->all.first_error[0] != '\0')
 		json_str(&json, "first_error", result->all.first_error);

@@ -9,6 +9,8 @@
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/report.h"
+#include "tools/station_log.h"
+#include "tools/stats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -37,45 +39,62 @@ struct station {
 
 /* ---- before and after ---------------------------------------------------- */
 
-static int station_use(const struct bench_options *options, const char *socket,
-	uint64_t *ret, uint64_t *ret_pool)
+static bool station_read_node(const char *stats, struct station_node *ret)
+{
+	if (!report_bytes_in_use(stats, &ret->in_use))
+		return false;
+	/* Without a disk there are no such numbers. */
+	(void)stats_u64(stats, "disk.size", &ret->disk_size);
+	(void)stats_u64(stats, "disk.bytes", &ret->disk_bytes);
+	(void)stats_u64(stats, "disk.used", &ret->disk_used);
+	(void)stats_u64(stats, "counters.loaded_bytes", &ret->loaded_bytes);
+	(void)stats_u64(stats, "counters.saved_bytes", &ret->saved_bytes);
+	return true;
+}
+
+static int station_ask(const struct bench_options *options, const char *socket,
+	struct station_node *ret, uint64_t *ret_high)
 {
 	struct tool_common common = options->common;
+	struct station_node node = {0};
 	struct cenote *store;
 	const void *base;
 	size_t pool = 0;
-	char *text = NULL;
+	char *stats = NULL, *config = NULL;
 	int result;
 
 	common.socket = socket;
 	if (tool_connect(&common, true, &store) != TOOL_OK)
 		return TOOL_FAILED;
-	result = cenote_info(store, CENOTE_INFO_STATS, &text);
+	result = cenote_info(store, CENOTE_INFO_STATS, &stats);
+	if (result == 0)
+		result = cenote_info(store, CENOTE_INFO_CONFIG, &config);
 	if (result == 0)
 		result = cenote_pool_region(store, &base, &pool);
 	if (result != 0)
 		(void)tool_failed("bench", NULL, result);
-	else if (!report_bytes_in_use(text, ret))
+	else if (!station_read_node(stats, &node) || !stats_u64(config, "high", ret_high))
 		tool_complain("bench: the daemon's statistics lack the pool's bytes");
 	else
-		*ret_pool = pool;
-	cenote_free(text);
+		node.pool = pool;
+	cenote_free(stats);
+	cenote_free(config);
 	cenote_close(store);
-	return *ret_pool != 0 ? TOOL_OK : TOOL_FAILED;
+	*ret = node;
+	return node.pool != 0 ? TOOL_OK : TOOL_FAILED;
 }
 
 /* What dead ranks leave ends within a second; so the use is asked for until it is back.
  */
-static void station_use_end(const struct bench_options *options, const char *socket,
+static void station_ask_end(const struct bench_options *options, const char *socket,
 	struct station_result *ret)
 {
-	uint64_t end_ns = tool_now_ns() + END_TERM_NS, pool = 0;
+	uint64_t end_ns = tool_now_ns() + END_TERM_NS, high;
 
 	do {
-		ret->in_use_known = station_use(options, socket, &ret->in_use_end,
-					    &pool) == TOOL_OK;
-	} while (ret->in_use_known && ret->in_use_end != ret->in_use_base &&
-		 tool_now_ns() < end_ns);
+		ret->end_known = station_ask(options, socket, &ret->end, &high) ==
+				 TOOL_OK;
+	} while (ret->end_known && !station_is_back(ret) && tool_now_ns() < end_ns);
 }
 
 /* ---- ranks --------------------------------------------------------------- */
@@ -241,6 +260,44 @@ void station_result_fini(struct station_result *result)
 	result->step_ns = NULL;
 }
 
+/* ---- the log ------------------------------------------------------------- */
+
+/* What is logged is wanted for itself, or to know the optimum. */
+static bool station_is_logged(
+	const struct station *station, const struct station_result *ret)
+{
+	return station->options->log != NULL || ret->base.disk_size > 0;
+}
+
+static FILE *station_log_file(const char *path)
+{
+	FILE *file = path != NULL ? fopen(path, "w+e") : tmpfile();
+
+	if (file == NULL)
+		tool_complain("bench: %s: %s", path != NULL ? path : "a file for the log",
+			strerror(errno));
+	return file;
+}
+
+/* Write the log down, and ask for the optimum of what was whole. */
+static int station_end_log(struct station *station, struct station_result *ret)
+{
+	FILE *file;
+	int result;
+
+	if (station->job.log_fd < 0)
+		return TOOL_OK;
+	file = station_log_file(station->options->log);
+	if (file == NULL)
+		return TOOL_FAILED;
+	result = station_log_print(station->job.log_fd, file);
+	if (result == TOOL_OK && ret->base.disk_size > 0 && !ret->broken_off)
+		ret->optimum_known = station_optimum_ask(
+			fileno(file), ret->plan.pool, ret->reserve_bytes, &ret->optimum);
+	(void)fclose(file);
+	return result;
+}
+
 /* ---- the run ------------------------------------------------------------- */
 
 static void station_work(struct station *station, struct station_result *ret)
@@ -258,7 +315,7 @@ static void station_work(struct station *station, struct station_result *ret)
 	progress_end(&station->progress);
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	station_collect(station, ret);
-	station_use_end(station->options, station->job.socket, ret);
+	station_ask_end(station->options, station->job.socket, ret);
 }
 
 static int station_prepare(struct station *station, struct station_result *ret)
@@ -288,6 +345,11 @@ static int station_prepare(struct station *station, struct station_result *ret)
 	}
 	ret->step_ns = calloc(ret->plan.steps, sizeof(*ret->step_ns));
 	station->pids = calloc(ret->plan.ranks, sizeof(*station->pids));
+	if (station_is_logged(station, ret)) {
+		station->job.log_fd = station_log_open();
+		if (station->job.log_fd < 0)
+			return TOOL_FAILED;
+	}
 	if (ret->step_ns != NULL && station->pids != NULL && station_share(station))
 		return TOOL_OK;
 	tool_complain("bench: no memory for %u steps of %u ranks", ret->plan.steps,
@@ -300,15 +362,23 @@ int station_run(const struct bench_options *options, const char *socket,
 {
 	struct station station = {.options = options,
 		.job = {.socket = socket,
-			.timeout_ms = tool_timeout_ms(options->common.timeout_ns)}};
+			.timeout_ms = tool_timeout_ms(options->common.timeout_ns),
+			.log_fd = -1}};
+	uint64_t high = 0;
 	int result;
 
 	memset(ret, 0, sizeof(*ret));
-	result = station_use(options, socket, &ret->in_use_base, &ret->plan.pool);
+	result = station_ask(options, socket, &ret->base, &high);
+	ret->plan.pool = ret->base.pool;
+	ret->reserve_bytes = ret->base.pool / 1000 * high;
 	if (result == TOOL_OK)
 		result = station_prepare(&station, ret);
-	if (result == TOOL_OK)
+	if (result == TOOL_OK) {
 		station_work(&station, ret);
+		result = station_end_log(&station, ret);
+	}
+	if (station.job.log_fd >= 0)
+		(void)close(station.job.log_fd);
 	if (station.shared != NULL)
 		(void)munmap(station.shared, station.shared_size);
 	free(station.pids);

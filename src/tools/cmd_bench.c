@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define BENCH_DISK_DIR "/var/tmp"
+
 static const struct option_spec bench_specs[] = {
 	{.name = "pool",
 		.type = OPTION_SIZE,
@@ -15,6 +17,19 @@ static const struct option_spec bench_specs[] = {
 		.min = 16 << 20,
 		.help = "Pool of the node that it starts itself.",
 		.offset = offsetof(struct bench_options, pool_bytes)},
+	{.name = "disk",
+		.type = OPTION_TEXT,
+		.value_name = "DIR",
+		.help = "Give the node that it starts itself a disk tier, in a new "
+			"directory under "
+			"this one, which is removed at the end.",
+		.offset = offsetof(struct bench_options, disk)},
+	{.name = "disk-size",
+		.type = OPTION_SIZE,
+		.default_text = "16G",
+		.min = 64ull << 20,
+		.help = "Bytes that this disk tier may take.",
+		.offset = offsetof(struct bench_options, disk_bytes)},
 	{.name = "ranks",
 		.type = OPTION_NUMBER,
 		.default_text = "8",
@@ -34,15 +49,19 @@ static const struct option_spec bench_specs[] = {
 		.default_text = "70%",
 		.min = 10,
 		.max = 4000,
-		.help = "Live bytes at their peak, as a share of the pool.",
+		.help = "Live bytes at their peak, as a share of the pool; more than the "
+			"pool needs "
+			"--disk.",
 		.offset = offsetof(struct bench_options, live)},
 	{.name = "reads",
 		.type = OPTION_CHOICE,
 		.choices = "1-2|1",
 		.default_text = "1-2",
-		.help = "1-2: each object is read once or twice by each of 1 to 8 ranks; "
-			"1: "
-			"once, by one.",
+		.help = "1-2: each object is read once or twice by each of 1 to 8 ranks, "
+			"in "
+			"the step of its put or the next; 1: once, by one, in the next, "
+			"so "
+			"that the reads come in the order of the puts.",
 		.offset = offsetof(struct bench_options, reads)},
 	{.name = "seed",
 		.type = OPTION_NUMBER,
@@ -55,6 +74,13 @@ static const struct option_spec bench_specs[] = {
 			"must "
 			"find it, and fail with wrong_bytes 1.",
 		.offset = offsetof(struct bench_options, flip_byte)},
+	{.name = "log",
+		.type = OPTION_TEXT,
+		.value_name = "FILE",
+		.help = "Write every put, read and remove of the station there: step, "
+			"monotonic "
+			"ns, event, key, bytes.",
+		.offset = offsetof(struct bench_options, log)},
 	{.name = "json",
 		.type = OPTION_FLAG,
 		.help = "Print the summary as JSON.",
@@ -80,6 +106,14 @@ static const struct option_spec bench_specs[] = {
 		.value_name = "FILE",
 		.help = "Draw the charts of growth into this file.",
 		.offset = offsetof(struct bench_options, svg)},
+	{.name = "lease",
+		.type = OPTION_DURATION,
+		.default_text = "2s",
+		.min = 100 * 1000 * 1000,
+		.max = 30ull * 1000 * 1000 * 1000,
+		.help = "Length of the leases of reclaim; the rate of the puts follows "
+			"from it.",
+		.offset = offsetof(struct bench_options, lease_ns)},
 	TOOL_COMMON_OPTIONS,
 };
 
@@ -122,21 +156,48 @@ static int bench_on(const char *name, const struct bench_options *options,
 
 static int bench_check(const char *name, const struct bench_options *options)
 {
+	const char *wrong = NULL;
+
 	if (micro_find(name) == NULL && strcmp(name, "station") != 0) {
 		tool_complain("bench: %s: no such profile; there are station, hit, put, "
-			      "get, batch, clients and growth",
+			      "get, batch, clients, growth, reclaim and disk",
 			name);
 		return TOOL_USAGE;
 	}
-	if (options->svg == NULL || strcmp(name, "growth") == 0)
+	if (options->svg != NULL && strcmp(name, "growth") != 0)
+		wrong = "--svg goes with growth";
+	else if (options->log != NULL && strcmp(name, "station") != 0)
+		wrong = "--log goes with the station";
+	else if (options->disk != NULL && !own_node_is_wanted(options->common.socket))
+		wrong = "--disk goes with a node of its own, not with --socket or "
+			"$CENOTE_SOCKET";
+	if (wrong == NULL)
 		return TOOL_OK;
-	tool_complain("bench: --svg goes with growth");
+	tool_complain("bench: %s", wrong);
 	return TOOL_USAGE;
+}
+
+/* What the bench needs and was not said. */
+static struct bench_options bench_complete(
+	const char *name, const struct bench_options *options)
+{
+	struct bench_options mine = *options;
+
+	if (mine.disk == NULL && strcmp(name, "disk") == 0)
+		mine.disk = BENCH_DISK_DIR;
+	return mine;
+}
+
+/* Bytes from a disk come by many threads. */
+static bool bench_is_pinned(const char *name)
+{
+	return micro_find(name) != NULL && strcmp(name, "disk") != 0;
 }
 
 static int bench_run(const void *arg, int count, char **operands)
 {
-	const struct bench_options *options = arg;
+	const struct bench_options mine = bench_complete(operands[0], arg);
+	const struct bench_options *options = &mine;
 	struct own_node node = {0};
 	struct bench_place place = {.cpu = -1, .other_cpu = -1};
 	int result = bench_check(operands[0], options);
@@ -145,7 +206,7 @@ static int bench_run(const void *arg, int count, char **operands)
 	if (result != TOOL_OK)
 		return result;
 	interrupt_catch();
-	if (micro_find(operands[0]) != NULL) {
+	if (bench_is_pinned(operands[0])) {
 		/* Before the node is started: it is to be there too. */
 		place.cpu = cpu_highest(-1);
 		place.other_cpu = cpu_highest(place.cpu);
@@ -154,7 +215,10 @@ static int bench_run(const void *arg, int count, char **operands)
 	place.socket = options->common.socket;
 	if (!own_node_is_wanted(options->common.socket))
 		return bench_on(operands[0], options, &place);
-	result = own_node_start(&node, options->pool_bytes);
+	result = own_node_start(
+		&node, &(struct own_node_options){.pool_bytes = options->pool_bytes,
+			       .disk = options->disk,
+			       .disk_bytes = options->disk_bytes});
 	place.socket = node.socket;
 	place.node = &node;
 	if (result == TOOL_OK)
@@ -166,7 +230,7 @@ static int bench_run(const void *arg, int count, char **operands)
 
 const struct tool_command tool_bench = {
 	.name = "bench",
-	.operands = "station\nhit\nput\nget\nbatch\nclients\ngrowth",
+	.operands = "station\nhit\nput\nget\nbatch\nclients\ngrowth\nreclaim\ndisk",
 	.summary = "measure a node: the main workload, or one kind of work at a time",
 	.text = "The station is the main workload. Ranks are client processes. In each "
 		"step every\n"
@@ -186,9 +250,23 @@ const struct tool_command tool_bench = {
 		"object was\n"
 		"lost, no byte was wrong, the time for a byte is as good in the last "
 		"quarter as\n"
-		"in the second (to a factor of 2; 40 steps or more), and the pool's use "
-		"is back\n"
-		"where it was.\n"
+		"in the second (to a factor of 2; 40 steps or more), and the use of pool "
+		"and disk\n"
+		"is back where it was.\n"
+		"\n"
+		"With a disk it also says which share of the bytes read had to be read "
+		"back from\n"
+		"disk, and the least that it could have been: the fractional offline "
+		"optimum of\n"
+		"the log for a memory of the pool less the largest turning room that the "
+		"node had\n"
+		"and what --high keeps free, as optimum.py works it out (it lies beside "
+		"this\n"
+		"program, or in ../share/cenote, and needs /usr/bin/python3; where it is "
+		"not there,\n"
+		"the optimum is null). The same for all of the pool is a bound that no "
+		"node could\n"
+		"get below.\n"
 		"\n"
 		"The others measure one kind of work beside what the machine can do: a "
 		"round trip\n"
@@ -211,7 +289,16 @@ const struct tool_command tool_bench = {
 		"tables,\n"
 		"hits and removes with up to 250 clients. growth: from 1,000 objects to "
 		"a\n"
-		"million.\n"
+		"million. reclaim: objects of 1 MiB, each leased once, put at 1.1 times "
+		"the rate\n"
+		"at which the leases let go of the pool: what reclaim examines for each "
+		"that it\n"
+		"frees, with leases released early and with leases that run out. disk: "
+		"objects of\n"
+		"16 MiB and 256 KiB that leave a full pool for --disk (/var/tmp) and "
+		"come "
+		"back,\n"
+		"beside plain direct I/O there, with as many threads; it is not pinned.\n"
 		"\n"
 		"Without --socket and $CENOTE_SOCKET it starts a node of its own, with "
 		"--pool.",

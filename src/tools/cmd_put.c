@@ -21,6 +21,7 @@
 struct put_options {
 	struct tool_common common;
 	bool softpin;
+	bool durable;
 	bool progress;
 	uint64_t ttl_ns;
 	uint64_t readers;
@@ -29,9 +30,16 @@ struct put_options {
 static const struct option_spec put_specs[] = {
 	{.name = "softpin",
 		.type = OPTION_FLAG,
-		.help = "Keep it until it is removed; without, it may be dropped for "
+		.help = "Keep it until it is removed: it may leave the pool for the "
+			"node's disk, and "
+			"comes back when it is read. Without, it may be dropped for "
 			"others.",
 		.offset = offsetof(struct put_options, softpin)},
+	{.name = "durable",
+		.type = OPTION_FLAG,
+		.help = "End only when it is on the node's disk, where it outlives the "
+			"host. Fails without a disk, and if that cannot take it.",
+		.offset = offsetof(struct put_options, durable)},
 	{.name = "ttl",
 		.type = OPTION_DURATION,
 		.help = "Remove it so long after the put.",
@@ -151,6 +159,7 @@ static int put_from(const struct put_options *options, const char *key,
 {
 	struct cenote_put_options put = {
 		.softpin = options->softpin,
+		.durable = options->durable,
 		.ttl_ms = options->ttl_ns / (1000 * 1000),
 		.readers = (uint16_t)options->readers,
 		.timeout_ms = tool_timeout_ms(options->common.timeout_ns),

@@ -218,7 +218,8 @@ static int replay_main(const void *arg, int count, char **operands)
 		return TOOL_FAILED;
 	interrupt_catch();
 	if (own_node_is_wanted(options->common.socket)) {
-		result = own_node_start(&node, options->pool_bytes);
+		result = own_node_start(&node,
+			&(struct own_node_options){.pool_bytes = options->pool_bytes});
 		if (result == TOOL_OK)
 			result = replay_on(options, node.socket, &trace);
 		if (own_node_stop(&node) != TOOL_OK)

@@ -43,11 +43,20 @@ static int stat_object_json(const char *key, const struct cenote_stat *stat)
 	json_u64(&json, "size", stat->size);
 	json_u64(&json, "generation", stat->generation);
 	json_bool(&json, "softpin", stat->softpin);
+	json_bool(&json, "in_pool", stat->in_pool);
+	json_bool(&json, "on_disk", stat->on_disk);
 	json_u64(&json, "holds", stat->holds);
 	json_i64(&json, "expires_in_ms", stat->expires_in_ms);
 	json_u64(&json, "readers_left", stat->readers_left);
 	json_object_end(&json);
 	return tool_print_json(&json);
+}
+
+static const char *stat_place(const struct cenote_stat *stat)
+{
+	if (stat->in_pool)
+		return stat->on_disk ? "pool, and disk" : "pool";
+	return stat->on_disk ? "disk" : "on its way";
 }
 
 static int stat_object_print(const struct cenote_stat *stat)
@@ -57,6 +66,7 @@ static int stat_object_print(const struct cenote_stat *stat)
 	(void)printf("size        %" PRIu64 " (%s)\n", stat->size,
 		format_size(text, sizeof(text), stat->size));
 	(void)printf("kind        %s\n", stat->softpin ? "softpin" : "cache");
+	(void)printf("lies in     %s\n", stat_place(stat));
 	(void)printf("holds       %u\n", stat->holds);
 	(void)printf("generation  %016" PRIx64 "\n", stat->generation);
 	if (stat->readers_left > 0)
@@ -83,23 +93,32 @@ static bool ends_with(const char *text, const char *end)
 	return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* All of the pool's numbers are bytes but those that count things. */
+static bool starts_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* All of the numbers of pool and disk are bytes but those that count things. */
 static bool stat_is_size(const char *path)
 {
-	static const char *const counts[] = {
-		"pool.objects", "pool.slots", "pool.slots_limit"};
+	static const char *const counts[] = {"pool.objects", "pool.slots",
+		"pool.slots_limit", "pool.leases", "pool.waiting", "disk.objects",
+		"disk.objects_only", "disk.object_limit", "disk.changes",
+		"disk.jobs_under_way", "disk.loads_under_way", "disk.adopted_at_start",
+		"disk.dropped_at_start", "disk.refused_at_start"};
 
 	for (size_t i = 0; i < ARRAY_LEN(counts); i++) {
 		if (strcmp(path, counts[i]) == 0)
 			return false;
 	}
-	return strncmp(path, "pool.", 5) == 0 || ends_with(path, "_bytes") ||
-	       ends_with(path, "_size");
+	return starts_with(path, "pool.") || starts_with(path, "disk.") ||
+	       ends_with(path, "_bytes") || ends_with(path, "_size");
 }
 
+/* A histogram of times is named as one: "room_wait_ns.p50". */
 static bool stat_is_time(const char *path)
 {
-	return ends_with(path, "_ns") || strncmp(path, "room_wait_ns.", 13) == 0;
+	return ends_with(path, "_ns") || strstr(path, "_ns.") != NULL;
 }
 
 static int stat_line(void *arg, const char *path, const char *value, size_t value_size)
@@ -165,7 +184,9 @@ const struct tool_command tool_stat = {
 	.name = "stat",
 	.operands = "[KEY]",
 	.summary = "show an object, or the node: bytes by state and counters",
-	.text = "Protects nothing and counts as no use.",
+	.text = "Protects nothing and counts as no use. Of an object it says where its "
+		"bytes are:\n"
+		"in the pool, on disk, or both.",
 	.operand_min = 0,
 	.operand_max = 1,
 	.options = {stat_specs, ARRAY_LEN(stat_specs)},

@@ -42,14 +42,22 @@ static const struct option_spec top_specs[] = {
 	TOOL_COMMON_OPTIONS,
 };
 
-static const struct {
+struct top_line {
 	const char *path, *name;
-} top_states[] = {
+};
+
+/* Of the pool; together they are its size. */
+static const struct top_line top_states[] = {
 	{"pool.free", "free"},
-	{"pool.withheld", "free, being cleared"},
+	{"pool.withheld", "free, kept"},
 	{"pool.granted", "granted to puts"},
 	{"pool.writing", "being written"},
 	{"pool.dirty", "softpin"},
+	{"pool.spent", "softpin, read"},
+	{"pool.saving", "softpin, on its way"},
+	{"pool.clean", "on disk as well"},
+	{"pool.lent", "the same, lent room"},
+	{"pool.large", "the same, too large"},
 	{"pool.active", "cache, active"},
 	{"pool.inactive", "cache, inactive"},
 	{"pool.parked", "in use"},
@@ -57,19 +65,38 @@ static const struct {
 	{"pool.condemned", "removed, still read"},
 };
 
-static const struct {
-	const char *path, *name;
-} top_rates[] = {
+/* What happens; shown as a total, and a second. */
+static const struct top_line top_rates[] = {
 	{"counters.puts", "puts"},
 	{"counters.removes", "removes"},
 	{"counters.takes", "takes"},
-	{"counters.evicted", "evicted"},
-	{"counters.evicted_bytes", "evicted bytes"},
-	{"counters.relocated_bytes", "relocated bytes"},
 	{"counters.messages", "messages"},
+	{"counters.errors", "errors"},
 	{"counters.waits_room", "waits for room"},
 	{"counters.waits_key", "waits for a key"},
-	{"counters.errors", "errors"},
+	{"counters.examined", "examined"},
+	{"counters.freed", "freed"},
+	{"counters.scans", "scans"},
+	{"counters.scans_that_freed", "scans that freed"},
+	{"counters.parked_lease", "parked: lease"},
+	{"counters.parked_hold", "parked: hold"},
+	{"counters.parked_both", "parked: both"},
+	{"counters.parked_io", "parked: disk"},
+	{"counters.parked_pin", "parked: answer"},
+	{"counters.leases", "leases"},
+	{"counters.leases_released", "released early"},
+	{"counters.evicted_bytes", "evicted bytes"},
+	{"counters.relocated_bytes", "relocated bytes"},
+};
+
+/* The same, of a node with a disk. */
+static const struct top_line top_disk_rates[] = {
+	{"counters.saved_bytes", "written out, bytes"},
+	{"counters.loaded_bytes", "read back, bytes"},
+	{"counters.dropped_bytes", "left the pool, bytes"},
+	{"counters.loads", "loads"},
+	{"counters.save_errors", "failed writes"},
+	{"counters.load_errors", "failed reads"},
 };
 
 static uint64_t top_number(const char *json, const char *path)
@@ -104,21 +131,86 @@ static void top_rate(const char *name, const char *path, const char *now,
 	(void)putchar('\n');
 }
 
+static void top_lines(const struct top_line *lines, size_t count, const char *now,
+	const char *before, uint64_t passed_ns)
+{
+	for (size_t i = 0; i < count; i++)
+		top_rate(lines[i].name, lines[i].path, now, before, passed_ns);
+}
+
+static const char *top_size(char text[TEXT_MAX], const char *now, const char *path)
+{
+	return format_size(text, TEXT_MAX, top_number(now, path));
+}
+
+static void top_head(const char *now)
+{
+	char pool[TEXT_MAX], hole[TEXT_MAX], turning[TEXT_MAX];
+
+	(void)printf("pool %s · %" PRIu64
+		     " objects · largest hole %s · turning room %s\n",
+		top_size(pool, now, "pool.size"), top_number(now, "pool.objects"),
+		top_size(hole, now, "pool.largest_hole"),
+		top_size(turning, now, "pool.turning"));
+	(void)printf("%" PRIu64 " clients · %" PRIu64 " requests under way, %" PRIu64
+		     " of them wait for room · %" PRIu64 " leases\n\n",
+		top_number(now, "node.clients"), top_number(now, "node.operations"),
+		top_number(now, "pool.waiting"), top_number(now, "pool.leases"));
+}
+
+/* "", or the name of the error for which nothing is written out now. */
+struct top_error {
+	char text[64];
+};
+
+static int top_find_error(
+	void *arg, const char *path, const char *value, size_t value_size)
+{
+	struct top_error *error = arg;
+
+	if (strcmp(path, "disk.error") != 0)
+		return 0;
+	(void)snprintf(error->text, sizeof(error->text), "%.*s", (int)value_size, value);
+	return 1;
+}
+
+static void top_disk(const char *now)
+{
+	uint64_t size = top_number(now, "disk.size");
+	char files[TEXT_MAX], bytes[TEXT_MAX], only[TEXT_MAX], saving[TEXT_MAX];
+	struct top_error error = {""};
+
+	(void)stats_walk(now, top_find_error, &error);
+	(void)printf("\ndisk: %" PRIu64 " objects of %s, %" PRIu64
+		     " of %s only there · files %s\n"
+		     "%s on its way out · %" PRIu64 " changes of the index · %" PRIu64
+		     " loads under way%s%s\n\n",
+		top_number(now, "disk.objects"), top_size(bytes, now, "disk.bytes"),
+		top_number(now, "disk.objects_only"),
+		top_size(only, now, "disk.only_bytes"),
+		top_size(files, now, "disk.backed"),
+		top_size(saving, now, "disk.saving_bytes"),
+		top_number(now, "disk.changes"), top_number(now, "disk.loads_under_way"),
+		error.text[0] != '\0' ? " · NOT WRITING: " : "", error.text);
+	top_bar("used", top_number(now, "disk.used"), size);
+	top_bar("free", top_number(now, "disk.free"), size);
+}
+
 static void top_draw(const char *now, const char *before, uint64_t passed_ns)
 {
 	uint64_t size = top_number(now, "pool.size");
-	char pool[TEXT_MAX], hole[TEXT_MAX];
+	bool has_disk = top_number(now, "disk.size") > 0;
 
-	(void)printf("pool %s · %" PRIu64 " objects · largest hole %s · %" PRIu64
-		     " clients\n\n",
-		format_size(pool, sizeof(pool), size), top_number(now, "pool.objects"),
-		format_size(hole, sizeof(hole), top_number(now, "pool.largest_hole")),
-		top_number(now, "node.clients"));
+	top_head(now);
 	for (size_t i = 0; i < ARRAY_LEN(top_states); i++)
 		top_bar(top_states[i].name, top_number(now, top_states[i].path), size);
+	if (has_disk)
+		top_disk(now);
 	(void)putchar('\n');
-	for (size_t i = 0; i < ARRAY_LEN(top_rates); i++)
-		top_rate(top_rates[i].name, top_rates[i].path, now, before, passed_ns);
+	top_lines(top_rates, ARRAY_LEN(top_rates), now, before, passed_ns);
+	if (has_disk)
+		top_lines(top_disk_rates, ARRAY_LEN(top_disk_rates), now, before,
+			passed_ns);
 }
 
 static int top_once(struct cenote *store, bool as_json)

@@ -69,19 +69,59 @@ static int own_node_make_directory(struct own_node *node)
 	return TOOL_OK;
 }
 
-/* What a daemon that died leaves: its mount, if it made one, and the files. */
-static void own_node_remove_shm(const struct own_node *node)
-{
-	struct dirent *entry;
-	DIR *directory;
+/* ---- the directory of its disk tier --------------------------------------- */
 
-	(void)umount2(node->shm, MNT_DETACH | UMOUNT_NOFOLLOW);
-	directory = opendir(node->shm);
+static int own_node_make_disk(struct own_node *node, const char *parent)
+{
+	int length;
+
+	if (parent == NULL)
+		return TOOL_OK;
+	length = snprintf(node->disk, sizeof(node->disk), "%s/cenote-XXXXXX", parent);
+	if (length < 0 || (size_t)length >= sizeof(node->disk)) {
+		node->disk[0] = '\0';
+		tool_complain("--disk: %s: too long a path", parent);
+		return TOOL_FAILED;
+	}
+	if (mkdir(parent, 0700) == 0)
+		node->disk_parent = parent;
+	if (mkdtemp(node->disk) != NULL)
+		return TOOL_OK;
+	node->disk[0] = '\0';
+	tool_complain("--disk: %s: no directory can be made in it: %s", parent,
+		strerror(errno));
+	return TOOL_FAILED;
+}
+
+/* ---- and their end --------------------------------------------------------- */
+
+/* A directory of ours that has only files; false: it is still there. */
+static bool directory_remove(const char *path)
+{
+	DIR *directory = opendir(path);
+	struct dirent *entry;
+
 	while (directory != NULL && (entry = readdir(directory)) != NULL)
 		(void)unlinkat(dirfd(directory), entry->d_name, 0);
 	if (directory != NULL)
 		(void)closedir(directory);
-	(void)rmdir(node->shm);
+	return rmdir(path) == 0;
+}
+
+static int own_node_remove_disk(struct own_node *node)
+{
+	int result = TOOL_OK;
+
+	if (node->disk[0] != '\0' && !directory_remove(node->disk)) {
+		tool_complain("%s: cannot be removed: %s", node->disk, strerror(errno));
+		result = TOOL_FAILED;
+	}
+	/* Others may have put something there meanwhile. */
+	if (node->disk_parent != NULL)
+		(void)rmdir(node->disk_parent);
+	node->disk[0] = '\0';
+	node->disk_parent = NULL;
+	return result;
 }
 
 static int own_node_remove_directory(struct own_node *node)
@@ -90,7 +130,9 @@ static int own_node_remove_directory(struct own_node *node)
 		return TOOL_OK;
 	(void)unlink(node->socket);
 	(void)unlink(node->log);
-	own_node_remove_shm(node);
+	/* What a daemon that died leaves: its mount, if it made one, and the files. */
+	(void)umount2(node->shm, MNT_DETACH | UMOUNT_NOFOLLOW);
+	(void)directory_remove(node->shm);
 	if (rmdir(node->directory) != 0) {
 		tool_complain(
 			"%s: cannot be removed: %s", node->directory, strerror(errno));
@@ -105,35 +147,30 @@ static int own_node_remove_directory(struct own_node *node)
 /* The daemon beside this program, else the one on the search path. */
 static void own_node_program(char *path, size_t path_size)
 {
-	static const char name[] = "cenoted";
-	ssize_t length = readlink("/proc/self/exe", path, path_size - 1);
-	char *slash;
-
-	if (length > 0) {
-		path[length] = '\0';
-		slash = strrchr(path, '/');
-		if (slash != NULL &&
-			(size_t)(slash + 1 - path) + sizeof(name) <= path_size) {
-			memcpy(slash + 1, name, sizeof(name));
-			if (access(path, X_OK) == 0)
-				return;
-		}
-	}
-	(void)snprintf(path, path_size, "%s", name);
+	if (!tool_find_beside("cenoted", path, path_size))
+		(void)snprintf(path, path_size, "cenoted");
 }
 
 /* In the child. Its group is its own, so that Ctrl-C reaches it through us only. */
-_Noreturn static void own_node_exec(
-	const struct own_node *node, uint64_t pool_bytes, int ready_fd, pid_t parent)
+_Noreturn static void own_node_exec(const struct own_node *node,
+	const struct own_node_options *options, int ready_fd, pid_t parent)
 {
 	char program[4096], pool[40], run[OWN_NODE_PATH_MAX + 16], ready[40];
+	char disk[OWN_NODE_DISK_MAX + 16], disk_size[40];
 	char exit_rule[] = "--on-exit=free";
-	char *argv[] = {program, pool, run, ready, exit_rule, NULL};
+	char *argv[] = {program, pool, run, ready, exit_rule, NULL, NULL, NULL};
 	int log = open(node->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
 	interrupt_forget();
 	own_node_program(program, sizeof(program));
-	(void)snprintf(pool, sizeof(pool), "--pool=%" PRIu64, pool_bytes);
+	if (node->disk[0] != '\0') {
+		(void)snprintf(disk, sizeof(disk), "--disk=%s", node->disk);
+		(void)snprintf(disk_size, sizeof(disk_size), "--disk-size=%" PRIu64,
+			options->disk_bytes);
+		argv[5] = disk;
+		argv[6] = disk_size;
+	}
+	(void)snprintf(pool, sizeof(pool), "--pool=%" PRIu64, options->pool_bytes);
 	(void)snprintf(run, sizeof(run), "--run-dir=%s", node->directory);
 	(void)snprintf(ready, sizeof(ready), "--ready-fd=%d", ready_fd);
 	if (log >= 0) {
@@ -185,7 +222,7 @@ static void own_node_show_log(const struct own_node *node)
 	(void)fclose(log);
 }
 
-static int own_node_spawn(struct own_node *node, uint64_t pool_bytes)
+static int own_node_spawn(struct own_node *node, const struct own_node_options *options)
 {
 	pid_t parent = getpid();
 	bool ready;
@@ -198,7 +235,7 @@ static int own_node_spawn(struct own_node *node, uint64_t pool_bytes)
 	node->pid = fork();
 	if (node->pid == 0) {
 		(void)fcntl(fds[1], F_SETFD, 0);
-		own_node_exec(node, pool_bytes, fds[1], parent);
+		own_node_exec(node, options, fds[1], parent);
 	}
 	(void)close(fds[1]);
 	if (node->pid < 0) {
@@ -217,7 +254,7 @@ static int own_node_spawn(struct own_node *node, uint64_t pool_bytes)
 	return ready ? TOOL_OK : TOOL_FAILED;
 }
 
-int own_node_start(struct own_node *node, uint64_t pool_bytes)
+int own_node_start(struct own_node *node, const struct own_node_options *options)
 {
 	int result;
 
@@ -225,7 +262,9 @@ int own_node_start(struct own_node *node, uint64_t pool_bytes)
 	interrupt_catch();
 	result = own_node_make_directory(node);
 	if (result == TOOL_OK)
-		result = own_node_spawn(node, pool_bytes);
+		result = own_node_make_disk(node, options->disk);
+	if (result == TOOL_OK)
+		result = own_node_spawn(node, options);
 	return result;
 }
 
@@ -277,6 +316,8 @@ int own_node_stop(struct own_node *node)
 	int result = node->pid == 0 ? TOOL_OK : own_node_reap(node);
 
 	node->pid = 0;
+	if (own_node_remove_disk(node) != TOOL_OK)
+		result = TOOL_FAILED;
 	if (own_node_remove_directory(node) != TOOL_OK)
 		result = TOOL_FAILED;
 	return result;

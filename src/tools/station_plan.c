@@ -74,7 +74,7 @@ static uint8_t plan_life(const struct station_plan *plan, enum station_kind kind
 		/* Two at least, for those who read it in the step after its put. */
 		return (uint8_t)MAX(
 			MIN(plan->steps - step, STATION_WEIGHTS_STEPS + 0u), 2u);
-	return (uint8_t)rng_between(rng, 1, STATION_LIFE_MAX);
+	return (uint8_t)rng_between(rng, plan->reads_once ? 2 : 1, STATION_LIFE_MAX);
 }
 
 static void plan_reader(struct station_reader *reader, uint32_t rank, uint32_t reads,
@@ -83,6 +83,12 @@ static void plan_reader(struct station_reader *reader, uint32_t rank, uint32_t r
 	*reader = (struct station_reader){.rank = (uint16_t)rank};
 	for (uint32_t i = 0; i < reads; i++)
 		reader->reads[life > 1 ? rng_below(rng, 2) : 0]++;
+}
+
+/* All in the next step, so that the reads come in the order of the puts. */
+static void plan_reader_once(struct station_reader *reader, uint32_t rank)
+{
+	*reader = (struct station_reader){.rank = (uint16_t)rank, .reads = {0, 1}};
 }
 
 /* Readers are neighbours from a random rank on, so that they differ. */
@@ -94,12 +100,13 @@ static void plan_readers(
 	uint32_t first = (uint32_t)rng_below(rng, plan->ranks);
 
 	object->reader_count = (uint8_t)count;
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t reads = plan->reads_once ? 1 : (uint32_t)rng_between(rng, 1, 2);
-
-		plan_reader(&object->readers[i], (first + i) % plan->ranks, reads,
-			object->life, rng);
+	if (plan->reads_once) {
+		plan_reader_once(&object->readers[0], first);
+		return;
 	}
+	for (uint32_t i = 0; i < count; i++)
+		plan_reader(&object->readers[i], (first + i) % plan->ranks,
+			(uint32_t)rng_between(rng, 1, 2), object->life, rng);
 }
 
 static void plan_object(const struct station_plan *plan, uint32_t step, uint32_t rank,

@@ -62,12 +62,12 @@ struct station_plan {
 	/* given */
 	uint64_t pool;
 	uint64_t seed;
-	uint64_t run;    /* in the keys, so that two runs on one node do not meet */
-	uint32_t ranks;  /* 1 to STATION_RANKS_MAX */
-	uint32_t steps;  /* 1 or more */
-	uint32_t live;   /* permille of the pool, at the peak */
-	bool reads_once; /* one reader, one read; else 1 to 8 readers, 1 or 2 reads each
-			  */
+	uint64_t run;   /* in the keys, so that two runs on one node do not meet */
+	uint32_t ranks; /* 1 to STATION_RANKS_MAX */
+	uint32_t steps; /* 1 or more */
+	uint32_t live;  /* permille of the pool, at the peak */
+	bool reads_once; /* one read each, in the order of the puts, in the step after; else
+			    by 1 to 8 readers, 1 or 2 reads each, in this step or the next */
 	/* derived */
 	uint64_t scale; /* of all sizes, 32 bits behind the point */
 	uint64_t peak;  /* live bytes */

@@ -8,6 +8,8 @@
 #include "tools/station_rank.h"
 
 #include "tools/pattern.h"
+#include "tools/station_log.h"
+#include "tools/stats.h"
 #include "tools/tool.h"
 
 #include <inttypes.h>
@@ -34,6 +36,8 @@ struct rank {
 	struct station_object weights; /* the last that this rank put */
 	bool weights_stored;
 	char *buffer; /* of INLINE_SIZE bytes */
+	uint32_t step;
+	struct station_log log;
 };
 
 /* The first one is kept for the report; a failed put rather than the gets that then wait
@@ -77,8 +81,9 @@ static void rank_write(
 		((unsigned char *)to)[object->size / 2] ^= 0x10;
 }
 
+/* *ret_whole_ns: when the bytes were there, and nobody could read them. */
 static int rank_put_bytes(struct rank *rank, const struct station_object *object,
-	struct cenote_key key, uint64_t seed)
+	struct cenote_key key, uint64_t seed, uint64_t *ret_whole_ns)
 {
 	struct cenote_put_options options = {
 		.softpin = true, .timeout_ms = rank->job->timeout_ms};
@@ -87,12 +92,14 @@ static int rank_put_bytes(struct rank *rank, const struct station_object *object
 
 	if (object->size <= INLINE_SIZE) {
 		rank_write(rank, object, rank->buffer, seed);
+		*ret_whole_ns = tool_now_ns();
 		return cenote_put(rank->store, key, rank->buffer, object->size, &options);
 	}
 	result = cenote_create(rank->store, key, object->size, &options, &writer);
 	if (result != 0)
 		return result;
 	rank_write(rank, object, writer.data, seed);
+	*ret_whole_ns = tool_now_ns();
 	return cenote_seal(rank->store, &writer);
 }
 
@@ -101,8 +108,9 @@ static bool rank_put(struct rank *rank, const struct station_object *object)
 	char key[STATION_KEY_MAX];
 	size_t size = station_object_key(rank->plan, object, key);
 	uint64_t seed = station_object_seed(rank->plan, object, key, size);
-	uint64_t start_ns = tool_now_ns();
-	int result = rank_put_bytes(rank, object, (struct cenote_key){key, size}, seed);
+	uint64_t start_ns = tool_now_ns(), whole_ns;
+	int result = rank_put_bytes(
+		rank, object, (struct cenote_key){key, size}, seed, &whole_ns);
 
 	if (result != 0) {
 		rank->tally->failed_puts++;
@@ -110,6 +118,8 @@ static bool rank_put(struct rank *rank, const struct station_object *object)
 		return false;
 	}
 	rank_took(rank, STATION_PUT + object->kind, start_ns);
+	station_log_add(&rank->log, rank->step, whole_ns, STATION_EVENT_PUT, object,
+		object->size);
 	rank->tally->puts++;
 	rank->tally->put_bytes += object->size;
 	return true;
@@ -157,6 +167,8 @@ static void rank_get(struct rank *rank, const struct station_object *object)
 		rank_failed(rank, "get", key, result);
 		return;
 	}
+	station_log_add(&rank->log, rank->step, tool_now_ns(), STATION_EVENT_READ, object,
+		object->size);
 	wrong = rank_wrong_bytes(object, &view, seed);
 	if (wrong != 0 && rank->tally->first_error[0] == '\0')
 		(void)snprintf(rank->tally->first_error, STATION_ERROR_MAX,
@@ -198,6 +210,8 @@ static bool rank_remove(struct rank *rank, const struct station_object *object)
 
 	if (result == 0) {
 		rank_took(rank, STATION_REMOVE, start_ns);
+		station_log_add(&rank->log, rank->step, start_ns, STATION_EVENT_REMOVE,
+			object, object->size);
 		rank->tally->removes++;
 		return true;
 	}
@@ -248,6 +262,21 @@ static void rank_put_own(
 	}
 }
 
+/* What of the pool is kept for loads: for the log, by one rank. */
+static void rank_log_turning(struct rank *rank)
+{
+	uint64_t bytes = 0;
+	char *text;
+
+	if (rank->number != 0 || rank->log.fd < 0 ||
+		cenote_info(rank->store, CENOTE_INFO_STATS, &text) != 0)
+		return;
+	if (stats_u64(text, "pool.turning", &bytes))
+		station_log_add(&rank->log, rank->step, tool_now_ns(),
+			STATION_EVENT_TURNING, NULL, bytes);
+	cenote_free(text);
+}
+
 /* False: broken off. */
 static bool rank_step(struct rank *rank, uint32_t step)
 {
@@ -256,9 +285,11 @@ static bool rank_step(struct rank *rank, uint32_t step)
 	const struct ring_entry *before =
 		&rank->ring[(step + RING_STEPS - 1) % RING_STEPS];
 
+	rank->step = step;
 	rank_remove_ended(rank, step, false);
 	if (!station_barrier_wait(barrier))
 		return false;
+	rank_log_turning(rank);
 	entry->count = station_plan_step(rank->plan, step, entry->objects);
 	memset(entry->stored, 0, entry->count * sizeof(*entry->stored));
 	for (uint32_t i = 0; i < before->count; i++) {
@@ -312,7 +343,8 @@ static bool rank_init(struct rank *rank, const struct station_job *job, uint32_t
 	*rank = (struct rank){.job = job,
 		.plan = job->plan,
 		.tally = &job->shared->tallies[number],
-		.number = number};
+		.number = number,
+		.log = {.fd = job->log_fd}};
 	rank->buffer = malloc(INLINE_SIZE);
 	whole = rank->buffer != NULL;
 	for (unsigned i = 0; i < RING_STEPS; i++) {
@@ -327,6 +359,7 @@ static bool rank_init(struct rank *rank, const struct station_job *job, uint32_t
 static void rank_fini(struct rank *rank)
 {
 	cenote_close(rank->store);
+	station_log_flush(&rank->log);
 	for (unsigned i = 0; i < RING_STEPS; i++) {
 		free(rank->ring[i].objects);
 		free(rank->ring[i].stored);

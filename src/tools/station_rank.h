@@ -56,6 +56,7 @@ struct station_job {
 	int64_t timeout_ms; /* of each call */
 	bool flip;          /* one byte of `flipped` is written wrong */
 	struct station_object flipped;
+	int log_fd; /* of station_log_open(); -1: nothing is logged */
 };
 
 /* The process's whole work, from attaching on. Its exit status: 0, or 1 if it could not.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 void tool_complain(const char *format, ...)
 {
@@ -66,6 +67,21 @@ uint64_t tool_now_ns(void)
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+bool tool_find_beside(const char *name, char *path, size_t path_size)
+{
+	ssize_t length = readlink("/proc/self/exe", path, path_size - 1);
+	char *slash;
+
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (slash == NULL || (size_t)(slash + 1 - path) + strlen(name) >= path_size)
+		return false;
+	(void)strcpy(slash + 1, name);
+	return access(path, R_OK) == 0;
 }
 
 /* Bytes of the character at `at` that can be shown as they are; 0: it must be escaped. */

@@ -86,6 +86,10 @@ int64_t tool_timeout_ms(uint64_t timeout_ns);
 /* Monotonic. */
 uint64_t tool_now_ns(void);
 
+/* The path of a file whose place is known from this program's: "cenoted" lies beside it. False:
+ * there is none that we may read, or its path is too long. */
+bool tool_find_beside(const char *name, char *path, size_t path_size);
+
 /* The key as people can read it, cut to fit: bytes that do not print become \xNN. */
 const char *tool_key_text(char *text, size_t text_size, const char *key, size_t key_size);
 #define TOOL_KEY_TEXT_MAX 256

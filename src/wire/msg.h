@@ -47,7 +47,14 @@ enum hello_flag {
 
 /* The flags of put, put_start, stated and listed entries. */
 enum put_flag {
-	PUT_SOFTPIN = 1
+	PUT_SOFTPIN = 1,
+	PUT_DURABLE = 2 /* answered once it is on disk */
+};
+
+/* Beside them, of stated: where its bytes are now. */
+enum stat_flag {
+	STAT_IN_POOL = 256,
+	STAT_ON_DISK = 512
 };
 
 /* get.flags */

@@ -90,6 +90,8 @@ void e2e_need_faults(void);
 bool e2e_has_faults(void);
 /* Whether this build has sanitizers: then it is slow, and some sizes are smaller. */
 bool e2e_is_slow(void);
+/* Whether the environment asks for the full size of long tests: CENOTE_TEST_FULL=1. */
+bool e2e_is_full(void);
 /* The case's own directory, gone with it. */
 const char *e2e_dir(const struct e2e *t);
 /* A crash is to end this process by its signal, also where a sanitizer would catch it. */
@@ -204,7 +206,7 @@ const char *e2e_self_hear(struct e2e_self *self);
 /* A number of the daemon's statistics by its path, such as "pool.objects". */
 uint64_t e2e_stat(struct cenote *store, const char *path);
 
-/* The bytes that are not free: the base of a node is 0. */
+/* The bytes that something has: the base of a node is 0. */
 uint64_t e2e_in_use(struct cenote *store);
 /* They are so many, within a second: the word of a release may still be on its way. */
 void e2e_expect_in_use(struct cenote *store, uint64_t bytes);

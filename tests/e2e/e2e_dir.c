@@ -1,6 +1,7 @@
 /*
- * e2e_dir.c - the directories in which cases run: "/tmp/cenote-e2e.PID.NUMBER" of the
- * runner's pid, so that those of a killed runner are told from those in use.
+ * e2e_dir.c - the directories in which cases run: "/var/tmp/cenote-e2e.PID.NUMBER" of the
+ * runner's pid, so that those of a killed runner are told from those in use. Not in /tmp,
+ * which may be a tmpfs: disks of nodes lie in them.
  */
 #include "e2e_priv.h"
 
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define DIR_PARENT "/var/tmp/"
 #define DIR_PREFIX "cenote-e2e."
 #define TAIL_BYTES 4000
 
@@ -35,7 +37,7 @@ char *e2e_read_file(const char *path)
 
 void e2e_dir_make(char *path, size_t size, size_t index)
 {
-	(void)snprintf(path, size, "/tmp/" DIR_PREFIX "%d.%zu", getpid(), index);
+	(void)snprintf(path, size, DIR_PARENT DIR_PREFIX "%d.%zu", getpid(), index);
 	/* Clients of other users are to reach the sockets in it. */
 	if (mkdir(path, 0755) != 0)
 		e2e_fail(__FILE__, __LINE__, "%s: %s", path, strerror(errno));
@@ -77,17 +79,17 @@ void e2e_dir_remove(const char *path)
 
 void e2e_dir_sweep(void)
 {
-	DIR *dir = opendir("/tmp");
+	DIR *dir = opendir(DIR_PARENT);
 	struct dirent *entry;
 
 	while (dir != NULL && (entry = readdir(dir)) != NULL) {
-		char path[sizeof("/tmp/") + sizeof(entry->d_name)];
+		char path[sizeof(DIR_PARENT) + sizeof(entry->d_name)];
 		int pid;
 
 		if (sscanf(entry->d_name, DIR_PREFIX "%d.", &pid) != 1 ||
 			kill(pid, 0) == 0 || errno != ESRCH)
 			continue;
-		(void)snprintf(path, sizeof(path), "/tmp/%s", entry->d_name);
+		(void)snprintf(path, sizeof(path), DIR_PARENT "%s", entry->d_name);
 		e2e_dir_remove(path);
 	}
 	if (dir != NULL)

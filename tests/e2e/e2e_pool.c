@@ -23,13 +23,14 @@ uint64_t e2e_stat(struct cenote *store, const char *path)
 uint64_t e2e_in_use(struct cenote *store)
 {
 	char *text = NULL;
-	uint64_t size = 0, free_bytes = 0;
+	uint64_t size = 0, free_bytes = 0, withheld = 0;
 
 	E2E_OK(cenote_info(store, CENOTE_INFO_STATS, &text));
 	E2E_TRUE(stats_u64(text, "pool.size", &size));
 	E2E_TRUE(stats_u64(text, "pool.free", &free_bytes));
+	E2E_TRUE(stats_u64(text, "pool.withheld", &withheld));
 	cenote_free(text);
-	return size - free_bytes;
+	return size - free_bytes - withheld;
 }
 
 void e2e_expect_in_use(struct cenote *store, uint64_t bytes)

@@ -76,6 +76,32 @@ static int many_small_puts(struct cenote *store)
 	return err;
 }
 
+static int put_durable(struct cenote *store, const char *key)
+{
+	const struct cenote_put_options options = {
+		.softpin = true, .durable = true, .timeout_ms = E2E_DEADLINE_MS};
+	static unsigned char data[LARGE];
+
+	e2e_fill(data, sizeof(data), 1);
+	return cenote_put(store, KEY(key), data, sizeof(data), &options);
+}
+
+/* An object that has left the pool: one that was read goes before those that were not. */
+static void put_cold(struct cenote *store)
+{
+	struct cenote_stat stat = {.in_pool = true};
+	char key[32];
+
+	e2e_put_softpin(store, "cold", LARGE, 1);
+	E2E_OK(get_and_release(store, "cold", false));
+	for (int i = 0; stat.in_pool; i++) {
+		E2E_TRUE(i < 128);
+		(void)snprintf(key, sizeof(key), "piece %d", i);
+		e2e_put_softpin(store, key, LARGE, 1);
+		E2E_OK(cenote_stat(store, KEY("cold"), &stat));
+	}
+}
+
 static int do_call(struct cenote *store, const char *call)
 {
 	struct cenote_stat stat;
@@ -86,6 +112,10 @@ static int do_call(struct cenote *store, const char *call)
 		return put_of(store, "new", SMALL);
 	if (strcmp(call, "huge put") == 0)
 		return put_of(store, "huge", 16 << 20);
+	if (strcmp(call, "durable put") == 0)
+		return put_durable(store, "new");
+	if (strcmp(call, "cold get") == 0)
+		return get_and_release(store, "cold", false);
 	if (strcmp(call, "many puts") == 0)
 		return many_small_puts(store);
 	if (strcmp(call, "get") == 0)
@@ -186,6 +216,25 @@ static const struct cut node_cuts[] = {
 	{"NodeGrowSlots", "many puts"},
 };
 
+/* With a disk. */
+static const struct cut disk_cuts[] = {
+	{"NodeBeforeDiskWrite", "durable put"},
+	{"NodeAfterDiskWrite", "durable put"},
+	{"NodeBeforeDiskCommit", "durable put"},
+	{"NodeAfterDiskCommit", "durable put"},
+	{"NodeBeforeDiskRead", "cold get"},
+	{"NodeAfterDiskRead", "cold get"},
+};
+
+static bool is_cut(const struct cut *cuts, size_t count, const char *point)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < count; i++)
+		found |= strcmp(cuts[i].point, point) == 0;
+	return found;
+}
+
 /* Every point there is has its cut: a new one must come into the tables above. */
 static void every_point_is_cut(struct e2e *t)
 {
@@ -200,16 +249,15 @@ static void every_point_is_cut(struct e2e *t)
 
 	(void)t;
 	for (size_t i = 0; i < ARRAY_LEN(points); i++) {
-		const struct cut *cuts = points[i].node ? node_cuts : client_cuts;
-		size_t count = points[i].node ? ARRAY_LEN(node_cuts)
-					      : ARRAY_LEN(client_cuts);
-		bool found = false;
+		const char *name = points[i].name;
+		bool found = points[i].node
+				     ? is_cut(node_cuts, ARRAY_LEN(node_cuts), name) ||
+					       is_cut(disk_cuts, ARRAY_LEN(disk_cuts),
+						       name)
+				     : is_cut(client_cuts, ARRAY_LEN(client_cuts), name);
 
-		for (size_t j = 0; j < count; j++)
-			found |= strcmp(cuts[j].point, points[i].name) == 0;
 		if (!found)
-			e2e_fail(__FILE__, __LINE__, "nothing is killed at %s",
-				points[i].name);
+			e2e_fail(__FILE__, __LINE__, "nothing is killed at %s", name);
 	}
 }
 
@@ -336,6 +384,8 @@ static void cut_node(struct e2e *t, struct e2e_node *node, const struct cut *cut
 		fragment(store);
 	if (strcmp(cut->call, "last read") == 0)
 		put_counted(store);
+	if (strcmp(cut->call, "cold get") == 0)
+		put_cold(store);
 	e2e_role_expect(worker, "attached");
 	E2E_OK(cenote_inject_fault_local_master(store, cut->point, "kill", 0, 0, 0));
 	e2e_role_tell(worker, "go");
@@ -368,6 +418,21 @@ static void the_daemon_dies_at_each_of_its_points(struct e2e *t)
 	for (size_t i = 0; i < ARRAY_LEN(node_cuts); i++) {
 		(void)printf("at %s in %s\n", node_cuts[i].point, node_cuts[i].call);
 		cut_node(t, node, &node_cuts[i]);
+	}
+}
+
+static void the_daemon_dies_at_each_of_its_points_on_disk(struct e2e *t)
+{
+	struct e2e_node *node;
+	char disk[512];
+
+	e2e_need_faults();
+	(void)snprintf(disk, sizeof(disk), "%s/disk", e2e_dir(t));
+	node = e2e_node_start(
+		t, "--pool", "64M", "--disk", disk, "--disk-size", "512M", NULL);
+	for (size_t i = 0; i < ARRAY_LEN(disk_cuts); i++) {
+		(void)printf("at %s in %s\n", disk_cuts[i].point, disk_cuts[i].call);
+		cut_node(t, node, &disk_cuts[i]);
 	}
 }
 
@@ -481,6 +546,7 @@ static const struct e2e_case cases[] = {
 	E2E_CASE(every_point_is_cut),
 	E2E_CASE(k3_01_clients_die_at_each_of_their_points),
 	E2E_CASE(the_daemon_dies_at_each_of_its_points),
+	E2E_CASE(the_daemon_dies_at_each_of_its_points_on_disk),
 	E2E_CASE(k3_07_a_stopped_client_is_not_dead),
 	E2E_CASE(k3_03_a_death_leaves_the_puts_of_others_alone),
 	E2E_CASE(k4_03_a_stopped_daemon_takes_nobody_for_dead),

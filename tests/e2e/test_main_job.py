@@ -48,6 +48,36 @@ def a_flipped_byte_is_seen():
     expect(result, wrong_bytes=1, failed_puts=0)
 
 
+def on_disk(*args, status=0):
+    """A station of twice the live bytes that the pool has, which leaves nothing behind."""
+    with tempfile.TemporaryDirectory() as directory:
+        disk = pathlib.Path(directory) / "disk"
+        result = run("bench", "station", "--pool", "256M", "--live", "200%", "--disk", str(disk), *args, status=status)
+        assert not disk.exists(), [*disk.iterdir()]
+    expect(result, failed_puts=0, failed_gets=0, lost_objects=0, live_permille=2000)
+    for use in ("bytes_in_use", "disk_bytes", "disk_used"):
+        assert result[f"{use}_end"] == result[f"{use}_base"] == 0, (use, result)
+    assert result["bytes_written_out"] > 256 << 20, result
+    return result
+
+
+def station_on_disk():
+    with tempfile.NamedTemporaryFile("r") as log:
+        result = on_disk("--steps", "24", "--reads", "1", "--log", log.name)
+        lines = [line.split() for line in log]
+    expect(result, wrong_bytes=0, steps=24)
+    events = [line[2] for line in lines]
+    assert events.count("put") == events.count("read") == events.count("remove") == result["puts"], result
+    assert sum(int(line[4]) for line in lines if line[2] == "read") == result["get_bytes"], result
+    assert 0 <= result["swapped_share_optimal_whole_pool"] <= result["swapped_share_optimal"], result
+    # No node reads back less than one that knows what comes, and has all of the pool.
+    assert result["swapped_share"] >= result["swapped_share_optimal_whole_pool"], result
+
+
+def a_flipped_byte_is_seen_on_disk():
+    expect(on_disk("--steps", "12", "--flip-byte", status=1), wrong_bytes=1)
+
+
 def bench(name, *keys):
     """A short run: these figures are there, and they and all times are above 0."""
     result = run("bench", name, "--quick", "--runs", "1")
@@ -95,6 +125,11 @@ def bench_growth():
     assert result["bytes_beside_per_object"] < 10000, result
 
 
+def bench_reclaim():
+    bench("reclaim", "examined_per_freed_release", "examined_per_freed_ttl", "scans_that_freed_release",
+          "scans_that_freed_ttl", "waited_ttl", "room_after_release_p99_to_rtt_p99")
+
+
 def replay(name, touches, blocks, ratio):
     trace = TRACES / name
     if not trace.exists():
@@ -114,8 +149,9 @@ def replay_of_synthetic():
 
 def main():
     passed = failed = skipped = 0
-    for case in (station, a_flipped_byte_is_seen, bench_hit, bench_put, bench_get, bench_batch, bench_clients,
-                 bench_growth, replay_of_conversation, replay_of_synthetic):
+    for case in (station, a_flipped_byte_is_seen, station_on_disk, a_flipped_byte_is_seen_on_disk, bench_hit,
+                 bench_put, bench_get, bench_batch, bench_clients, bench_growth, bench_reclaim,
+                 replay_of_conversation, replay_of_synthetic):
         if len(sys.argv) > 1 and sys.argv[1] not in case.__name__:
             continue
         try:

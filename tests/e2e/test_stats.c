@@ -13,7 +13,8 @@
 #define KEY(text) cenote_key(text)
 
 static const char *const states[] = {"free", "withheld", "granted", "writing", "inactive",
-	"active", "dirty", "parked", "moving", "condemned"};
+	"active", "dirty", "spent", "clean", "lent", "large", "saving", "parked",
+	"moving", "condemned"};
 
 static char *stats_text(struct cenote *store)
 {
@@ -177,6 +178,63 @@ static void each_object_is_counted_in_its_state(struct e2e *t)
 	cenote_close(store);
 }
 
+static void get_all(struct cenote *store, unsigned count, unsigned first)
+{
+	for (unsigned i = first; i < count; i++) {
+		struct cenote_view view;
+		char key[32];
+
+		(void)snprintf(key, sizeof(key), "d%u", i);
+		E2E_OK(cenote_get(store, KEY(key), NULL, &view));
+		E2E_BYTES(view.data, view.size, i);
+		E2E_OK(cenote_release(store, &view));
+		expect_sane(store);
+	}
+}
+
+/* Three times the pool: while it moves out and back, and as each object ends. */
+static void k14_01_gauges_with_a_disk(struct e2e *t)
+{
+	enum {
+		COUNT = 96,
+		SIZE = 1 << 20
+	};
+	char disk[256];
+	struct e2e_node *node;
+	struct cenote *store;
+	char key[32];
+
+	(void)snprintf(disk, sizeof(disk), "%s/disk", e2e_dir(t));
+	node = e2e_node_start(
+		t, "--pool", "32M", "--disk", disk, "--disk-size", "256M", NULL);
+	store = e2e_connect(node);
+	E2E_EQ(e2e_stat(store, "disk.bytes"), 0);
+	for (unsigned i = 0; i < COUNT; i++) {
+		(void)snprintf(key, sizeof(key), "d%u", i);
+		e2e_put_softpin(store, key, SIZE, i);
+		expect_sane(store);
+	}
+	E2E_TRUE(e2e_stat(store, "disk.only_bytes") >= (COUNT - 32) * SIZE);
+	E2E_EQ(e2e_stat(store, "disk.objects"), e2e_stat(store, "disk.bytes") / SIZE);
+	E2E_TRUE(e2e_stat(store, "pool.turning") >= SIZE);
+	get_all(store, COUNT, 0);
+	E2E_TRUE(e2e_stat(store, "counters.loaded_bytes") >= (COUNT - 32) * SIZE);
+	E2E_EQ(e2e_stat(store, "counters.loaded_bytes"),
+		e2e_stat(store, "counters.loads") * SIZE);
+	E2E_TRUE(e2e_stat(store, "counters.dropped_bytes") >= (COUNT - 32) * SIZE);
+	for (unsigned i = 0; i < COUNT; i++) {
+		(void)snprintf(key, sizeof(key), "d%u", i);
+		E2E_OK(cenote_remove(store, KEY(key)));
+		expect_sane(store);
+	}
+	E2E_EQ(e2e_in_use(store), 0);
+	E2E_EQ(e2e_stat(store, "pool.objects"), 0);
+	E2E_EQ(e2e_stat(store, "disk.bytes"), 0);
+	E2E_EQ(e2e_stat(store, "disk.used"), 0);
+	E2E_EQ(e2e_stat(store, "disk.objects"), 0);
+	cenote_close(store);
+}
+
 /* ---- churn --------------------------------------------------------------- */
 
 static int told_to_end(struct e2e_self *self, unsigned round)
@@ -275,6 +333,7 @@ static const struct e2e_case cases[] = {
 	E2E_CASE(k14_01_gauges_after_removes_and_a_restart),
 	E2E_CASE(k14_01_gauges_without_a_client_that_has_anything),
 	E2E_CASE(k14_03_the_limit_shown_is_the_limit_enforced),
+	E2E_CASE(k14_01_gauges_with_a_disk),
 	E2E_CASE(each_object_is_counted_in_its_state),
 	E2E_CASE(k14_05_bytes_by_state_add_up_in_each_of_1000_samples),
 };

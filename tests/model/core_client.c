@@ -80,7 +80,7 @@ static void check_no_room(const struct world *world, const struct put_request *p
 
 	if (list_is_empty(&master->room.waiting) &&
 		master->free_slots + nslots - master->slots_used >
-			master->room.granted_count &&
+			master->room.granted_count + (master->disk.stored > 0) &&
 		extent_largest_fit(&master->extents, align) >= bytes)
 		world_fail(world, "no room for %" PRIu64 " bytes, where there is", bytes);
 }
@@ -99,6 +99,13 @@ static enum put_verdict put_start(struct world *world, uint32_t key, uint32_t cl
 	world_trace(world,
 		"put key %u size %" PRIu64 " op %" PRIu64 ": verdict %d slot %u", key,
 		put->size, put->op, (int)verdict, slot);
+	/* Who put it is not kept on disk. */
+	if (verdict == PUT_EXISTS && right == PUT_REPEATED && disk_world_has(world) &&
+		(slot == SLOT_NONE || world->share.slots[slot].writer == 0))
+		right = PUT_EXISTS;
+	if (verdict == PUT_BUSY && slot == SLOT_NONE && right == PUT_STARTED &&
+		master_disk_ends(&world->master, &put->key))
+		return verdict;
 	if (new &&right != PUT_STARTED) {
 		world_missed(world, key);
 		right = PUT_STARTED;
@@ -111,7 +118,7 @@ static enum put_verdict put_start(struct world *world, uint32_t key, uint32_t cl
 	else if (verdict != right)
 		world_fail(world, "put of key %u: verdict %d, not %d", key, (int)verdict,
 			(int)right);
-	if (!new && world->id_of[slot] != id)
+	if (!new &&slot != SLOT_NONE && world->id_of[slot] != id)
 		world_fail(world, "put of key %u: slot %u is another's", key, slot);
 	if (verdict == PUT_STARTED && ticket == NULL && others_wait)
 		world_fail(world, "put of key %u overtook those that wait", key);
@@ -279,7 +286,9 @@ static uint32_t get_by_message(
 	uint32_t slot = master_find(master, &world->keys[key].key);
 
 	if (slot == SLOT_NONE) {
-		if (naive_find(&world->naive, key) != NAIVE_NONE)
+		if (master_disk_find(master, &world->keys[key].key) != DISK_NONE)
+			disk_load(world, key);
+		else if (naive_find(&world->naive, key) != NAIVE_NONE)
 			world_missed(world, key);
 		return SLOT_NONE;
 	}

@@ -26,15 +26,28 @@
 
 /* Few objects, checked after every step, come first. */
 static const struct world_config configs[] = {
-	{"tiny", 64 * KIB, 64, 64, 40, 1500, 24 * KIB, 20, 3, 20, 20, 300, 6000},
-	{"few-slots", 256 * KIB, 16, 48, 60, 900, 30 * KIB, 10, 1, 10, 10, 200, 6000},
-	{"cache", 256 * KIB, 64, 64, 60, 6 * KIB, 100 * KIB, 15, 1, 0, 10, 200, 6000},
-	{"softpin", 256 * KIB, 64, 64, 48, 5 * KIB, 60 * KIB, 20, 1, 70, 10, 250, 6000},
-	{"mixed", 1 * MIB, 64, 64, 60, 20 * KIB, 500 * KIB, 20, 2, 30, 20, 150, 6000},
-	{"small-objects", 4 * MIB, 512, 0, 6000, 1 * KIB, 64 * KIB, 5, 0, 10, 10, 12,
+	{"tiny", 64 * KIB, 64, 64, 40, 1500, 24 * KIB, 20, 3, 20, 20, 0, 300, 6000},
+	{"few-slots", 256 * KIB, 16, 48, 60, 900, 30 * KIB, 10, 1, 10, 10, 0, 200, 6000},
+	{"cache", 256 * KIB, 64, 64, 60, 6 * KIB, 100 * KIB, 15, 1, 0, 10, 0, 200, 6000},
+	{"softpin", 256 * KIB, 64, 64, 48, 5 * KIB, 60 * KIB, 20, 1, 70, 10, 0, 250,
+		6000},
+	{"mixed", 1 * MIB, 64, 64, 60, 20 * KIB, 500 * KIB, 20, 2, 30, 20, 0, 150, 6000},
+	{"small-objects", 4 * MIB, 512, 0, 6000, 1 * KIB, 64 * KIB, 5, 0, 10, 10, 0, 12,
 		60000},
-	{"large-pool", 16 * MIB, 4096, 0, 3000, 8 * KIB, 1 * MIB, 5, 0, 20, 10, 10,
+	{"large-pool", 16 * MIB, 4096, 0, 3000, 8 * KIB, 1 * MIB, 5, 0, 20, 10, 0, 10,
 		60000},
+};
+
+/* With a disk: what is said of keys above holds over restarts and failing jobs, too. */
+static const struct world_config disk_configs[] = {
+	{"disk", 256 * KIB, 64, 64, 60, 5 * KIB, 60 * KIB, 20, 1, 80, 10, 2 * MIB, 300,
+		6000},
+	{"disk-full", 256 * KIB, 64, 64, 60, 5 * KIB, 60 * KIB, 20, 1, 90, 5, 192 * KIB,
+		300, 6000},
+	{"disk-small", 128 * KIB, 64, 96, 120, 700, 20 * KIB, 10, 1, 60, 10, 1 * MIB, 200,
+		6000},
+	{"disk-cache", 256 * KIB, 64, 64, 60, 6 * KIB, 100 * KIB, 15, 1, 20, 10, 1 * MIB,
+		200, 6000},
 };
 
 /* ---- commands ------------------------------------------------------------------------ */
@@ -131,6 +144,21 @@ static void do_look_all(struct world *world)
 	master_look_all(&world->master, world->now);
 }
 
+static void do_save_done(struct world *world)
+{
+	disk_save_done(world, true);
+}
+
+static void do_commit_done(struct world *world)
+{
+	disk_commit_done(world, true);
+}
+
+static void do_load(struct world *world)
+{
+	disk_load_step(world, true);
+}
+
 static const struct command {
 	void (*run)(struct world *world);
 	uint32_t weight;
@@ -154,6 +182,12 @@ static const struct command {
 	{do_grow, 2},
 	{do_restart, 2},
 	{do_look_all, 1},
+	{disk_save, 40},
+	{do_save_done, 40},
+	{disk_commit, 30},
+	{do_commit_done, 30},
+	{do_load, 60},
+	{disk_trim, 2},
 };
 
 /* ---- the end ------------------------------------------------------------------------- */
@@ -178,6 +212,7 @@ static void let_go(struct world *world)
 		do_put_end(world);
 	while (world->master.room.move.busy)
 		do_move(world);
+	disk_cancel_loads(world);
 }
 
 static void give_granted_back(struct world *world)
@@ -193,6 +228,7 @@ static void drain_tickets(struct world *world)
 	uint32_t rounds = 0;
 
 	while (tickets_waiting(world) > 0) {
+		(void)disk_settle(world);
 		world_room(world, 50, true);
 		give_granted_back(world);
 		world_move(world, true);
@@ -225,6 +261,11 @@ static void sweep_up(struct world *world)
 	struct ticket ticket;
 
 	ticket_init(&ticket);
+	/* A failure may still keep the disk from being tried. */
+	for (unsigned i = 0; i < 10; i++) {
+		(void)disk_settle(world);
+		world_advance(world, DISK_RETRY_NS);
+	}
 	master_room_wait(&world->master, &ticket, world->config->pool_size, 1);
 	for (unsigned i = 0; i < 20 && ticket.state == TICKET_WAITING; i++) {
 		while (master_room_run(&world->master, world->now, 10000))
@@ -256,7 +297,7 @@ static void finish(struct world *world)
 	world_audit(world);
 	master_use(&world->master, &use);
 	if (use.free != use.size || use.objects != 0 || world->master.pinned != 0 ||
-		world->master.condemned.count != 0 ||
+		world->master.condemned.count != 0 || world->master.disk.count != 0 ||
 		world->master.room.granted_count != 0)
 		world_fail(world, "%" PRIu64 " of %" PRIu64 " bytes came back", use.free,
 			use.size);
@@ -364,13 +405,21 @@ static bool run_config(const struct world_config *config, uint64_t first, uint32
 	return passed;
 }
 
+static const struct world_config *config_at(size_t i)
+{
+	if (i < ARRAY_LEN(configs))
+		return &configs[i];
+	i -= ARRAY_LEN(configs);
+	return i < ARRAY_LEN(disk_configs) ? &disk_configs[i] : NULL;
+}
+
 static bool run_table(void)
 {
 	unsigned passed = 0, failed = 0;
+	const struct world_config *config;
 
-	for (size_t i = 0; i < ARRAY_LEN(configs); i++) {
-		bool good = run_config(
-			&configs[i], 1, configs[i].seeds, configs[i].steps, false);
+	for (size_t i = 0; (config = config_at(i)) != NULL; i++) {
+		bool good = run_config(config, 1, config->seeds, config->steps, false);
 
 		passed += good;
 		failed += !good;
@@ -381,9 +430,11 @@ static bool run_table(void)
 
 static const struct world_config *config_named(const char *name)
 {
-	for (size_t i = 0; i < ARRAY_LEN(configs); i++)
-		if (strcmp(configs[i].name, name) == 0)
-			return &configs[i];
+	const struct world_config *config;
+
+	for (size_t i = 0; (config = config_at(i)) != NULL; i++)
+		if (strcmp(config->name, name) == 0)
+			return config;
 	return NULL;
 }
 

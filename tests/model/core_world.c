@@ -71,6 +71,15 @@ static void keys_make(struct world *world)
 	}
 }
 
+static struct disk_config disk_of(const struct world_config *config)
+{
+	return (struct disk_config){
+		.data_size = config->disk_size,
+		.object_limit = config->keys * 2,
+		.cache_permille = 300,
+	};
+}
+
 static void master_open(struct world *world)
 {
 	struct master_config config = {
@@ -78,6 +87,7 @@ static void master_open(struct world *world)
 		.high_permille = 20,
 		.hash_seed = world->share.header->hash_seed,
 		.generation_salt = (uint16_t)rng_below(&world->rng, 4096),
+		.disk = disk_of(world->config),
 	};
 
 	memset(world->memory, 0, world->memory_size);
@@ -108,6 +118,7 @@ struct world *world_open(const struct world_config *config, uint64_t seed, bool 
 {
 	struct world *world = calloc(1, sizeof(*world));
 	struct recovery recovery;
+	struct disk_config disk = disk_of(config);
 	uint32_t limit;
 
 	CHECK(world != NULL);
@@ -119,16 +130,18 @@ struct world *world_open(const struct world_config *config, uint64_t seed, bool 
 	share_make(world);
 	limit = world->share.header->slots_limit;
 	keys_make(world);
+	disk_open(world);
 	naive_init(&world->naive, config->keys,
 		config->keys + WORLD_PUTS + WORLD_HOLDS + WORLD_PINS + 1);
 	world->id_of = calloc(limit, sizeof(world->id_of[0]));
 	CHECK(world->id_of != NULL);
-	world->memory_size = master_memory_size(limit);
+	world->memory_size = master_memory_size(limit, &disk);
 	world->memory = memory_new(world->memory_size);
 	master_open(world);
 	for (uint32_t i = 0; i < WORLD_TICKETS; i++)
 		ticket_init(&world->tickets[i].ticket);
 	master_recover(&world->master, world->now, WORLD_TIMEOUT_NS, &recovery);
+	master_disk_adopted(&world->master);
 	for (uint32_t i = 0; i < WORLD_CLIENTS; i++)
 		world_client_add(world, i);
 	return world;
@@ -137,6 +150,7 @@ struct world *world_open(const struct world_config *config, uint64_t seed, bool 
 void world_close(struct world *world)
 {
 	naive_fini(&world->naive);
+	disk_close(world);
 	for (uint32_t i = 0; i < WORLD_CLIENTS; i++)
 		free(world->clients[i].holder.counts);
 	free(world->memory);
@@ -219,14 +233,28 @@ void world_missed(struct world *world, uint32_t key)
 		world_fail(world, "key %u is lost", key);
 }
 
+static void audit_disk(struct world *world, uint32_t key, uint32_t id)
+{
+	uint32_t entry = master_disk_find(&world->master, &world->keys[key].key);
+
+	if (id == NAIVE_NONE && entry != DISK_NONE)
+		world_fail(world, "key %u is back on disk", key);
+	if (id == NAIVE_NONE)
+		return;
+	if (entry == DISK_NONE)
+		world_missed(world, key);
+	else if (disk_entry(&world->master.disk, entry)->generation !=
+		 naive_at(&world->naive, id)->generation)
+		world_fail(world, "key %u is on disk with another generation", key);
+}
+
 static void audit_key(struct world *world, uint32_t key)
 {
 	uint32_t slot = master_find(&world->master, &world->keys[key].key);
 	uint32_t id = naive_find(&world->naive, key);
 
 	if (slot == SLOT_NONE) {
-		if (id != NAIVE_NONE)
-			world_missed(world, key);
+		audit_disk(world, key, id);
 		return;
 	}
 	if (id == NAIVE_NONE)
@@ -250,6 +278,16 @@ static uint32_t count_listed(struct world *world, const char *prefix)
 	return count;
 }
 
+static uint32_t count_disk(const struct world *world)
+{
+	uint32_t count = 0;
+
+	for (uint32_t entry = 0;
+		(entry = master_disk_list(&world->master, entry)) != DISK_NONE; entry++)
+		count++;
+	return count;
+}
+
 void world_audit(struct world *world)
 {
 	uint32_t objects = 0, first = 0;
@@ -261,11 +299,11 @@ void world_audit(struct world *world)
 		first += naive_find(&world->naive, key) != NAIVE_NONE && key % 3 == 0;
 	}
 	master_use(&world->master, &use);
-	if (use.objects != objects)
+	if (use.objects + world->master.disk.only != objects)
 		world_fail(world, "%" PRIu64 " objects in use, %u known", use.objects,
 			objects);
-	if (count_listed(world, "key/") != objects ||
-		count_listed(world, "key/0/") != first)
+	if (count_listed(world, "key/") + count_disk(world) != objects ||
+		(!disk_world_has(world) && count_listed(world, "key/0/") != first))
 		world_fail(world, "the list is not what is there");
 }
 
@@ -323,6 +361,16 @@ void world_count(struct world *world)
 		sums[i] += adds[i];
 }
 
+static uint32_t loads_under_way(const struct world *world)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < WORLD_LOADS; i++)
+		count += world->disk.loads[i].used &&
+			 world->disk.loads[i].slot != SLOT_NONE;
+	return count;
+}
+
 void world_restart(struct world *world)
 {
 	struct recovery recovery;
@@ -336,6 +384,8 @@ void world_restart(struct world *world)
 		world_ticket_forget(world, &world->tickets[i]);
 	for (; world->npins > 0; world->npins--)
 		naive_unref(&world->naive, world->pins[world->npins - 1].id);
+	moving += loads_under_way(world);
+	disk_kill(world);
 	world->half_copied = false;
 	world->restarts++;
 	world_count(world);
@@ -365,6 +415,7 @@ void world_restart(struct world *world)
 				drop_reason_text((enum drop_reason)reason));
 	if (recovery.found != recovery.adopted + recovery.writing + moving)
 		world_fail(world, "found %" PRIu64, recovery.found);
+	disk_adopt(world);
 }
 
 void world_grow(struct world *world)
@@ -388,9 +439,12 @@ void world_advance(struct world *world, uint64_t ns)
 {
 	const struct object_queue *moving = &world->master.moving;
 	uint32_t rounds = 0;
+	uint64_t hash;
 
 	world->now += ns;
 	world_trace(world, "advance by %" PRIu64, ns);
+	while (master_disk_expire(&world->master, world->now, &hash))
+		;
 	while (master_advance(&world->master, world->now) != SLOT_NONE)
 		if (++rounds > 4 * world->share.header->slots_limit + 64)
 			world_fail(world, "master_advance() does not end");
@@ -424,6 +478,9 @@ static bool room_turn(struct world *world, uint32_t budget)
 	while ((ticket = master_room_granted(master)) != NULL) {
 		struct world_ticket *granted = container_of(
 			ticket, struct world_ticket, ticket);
+
+		if (disk_granted(world, ticket))
+			continue;
 
 		world_trace(world, "ticket %" PRIu64 " granted", granted->turn);
 		check_turn(world, granted);

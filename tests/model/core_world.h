@@ -25,6 +25,11 @@
 #define WORLD_TICKETS 24
 #define WORLD_TELLS   64
 
+#define WORLD_LOADS      6
+#define WORLD_SAVES      4
+#define WORLD_SAVE_ITEMS 24
+#define WORLD_COMMIT     40
+
 #define WORLD_TIMEOUT_NS 5000000000ull
 
 struct world_config {
@@ -35,6 +40,7 @@ struct world_config {
 	uint64_t size_typical, size_large;
 	unsigned large_percent, pool_percent; /* sizes up to `large`, up to the pool */
 	unsigned softpin_percent, ttl_percent;
+	uint64_t disk_size;    /* 0: none */
 	uint32_t seeds, steps; /* of a run without arguments */
 };
 
@@ -73,6 +79,44 @@ struct world_ticket {
 	struct put_request put;
 };
 
+/* A write under way. */
+struct world_save {
+	struct save_item items[WORLD_SAVE_ITEMS];
+	uint32_t count;
+	uint64_t off;
+};
+
+struct world_change {
+	bool drop;
+	struct disk_record record;
+	uint64_t value;
+};
+
+struct world_load {
+	struct ticket ticket;
+	bool used, granted;
+	uint32_t key, id, slot; /* SLOT_NONE: it waits for room */
+	uint64_t size;
+};
+
+/* What the index has of a key. */
+struct world_record {
+	struct disk_record record;
+	bool there;
+	bool ends; /* at the last kill its end was under way */
+	unsigned char value[DISK_INLINE];
+};
+
+struct world_disk {
+	unsigned char *data;
+	struct world_record *records; /* by key */
+	struct world_save saves[WORLD_SAVES];
+	struct world_load loads[WORLD_LOADS];
+	uint32_t commit[WORLD_COMMIT];
+	struct world_change changes[WORLD_COMMIT];
+	uint32_t nsaves, ncommit;
+};
+
 struct world {
 	const struct world_config *config;
 	struct rng rng;
@@ -93,6 +137,7 @@ struct world {
 	struct world_ticket tickets[WORLD_TICKETS];
 	uint32_t tells[WORLD_TELLS];
 	uint32_t nputs, nholds, npins, ntells;
+	struct world_disk disk;
 	bool half_copied;
 	struct master_stats stats; /* of the masters before this one */
 	uint64_t restarts, granted;
@@ -133,6 +178,27 @@ void world_advance(struct world *world, uint64_t ns);
 void world_room(struct world *world, uint32_t budget, bool until_rest);
 void world_move(struct world *world, bool copied);
 void world_ticket_forget(struct world *world, struct world_ticket *ticket);
+
+/* ---- core_disk.c: the disk's side; without a disk each does nothing */
+
+bool disk_world_has(const struct world *world);
+void disk_open(struct world *world);
+void disk_close(struct world *world);
+/* Begin, or end, one job; each ends well, or if it may fail. */
+void disk_save(struct world *world);
+void disk_save_done(struct world *world, bool may_fail);
+void disk_commit(struct world *world);
+void disk_commit_done(struct world *world, bool may_fail);
+void disk_load(struct world *world, uint32_t key);
+void disk_load_step(struct world *world, bool may_fail);
+void disk_trim(struct world *world);
+/* A ticket that may be a load's. */
+bool disk_granted(struct world *world, struct ticket *ticket);
+/* Bring all jobs to their end; true: something is left. */
+bool disk_settle(struct world *world);
+void disk_cancel_loads(struct world *world);
+void disk_kill(struct world *world);
+void disk_adopt(struct world *world);
 
 /* ---- core_client.c: the clients' side */
 

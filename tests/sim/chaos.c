@@ -133,13 +133,16 @@ void chaos_step(struct sim *sim)
 	if (due(sim, sim->world.disk_is_full ? 200 : 3)) {
 		sim->world.disk_is_full = !sim->world.disk_is_full;
 		sim->disk_was_full = true;
-		trace_event(&sim->trace, "the disk is full: %d", sim->world.disk_is_full);
+		trace_event(&sim->trace, "the memory's disk is full: %d",
+			sim->world.disk_is_full);
 	}
+	disk_chaos_step(sim);
 }
 
 void chaos_end(struct sim *sim)
 {
 	sim->world.disk_is_full = false;
+	disk_chaos_end(sim);
 	sim->daemon.kill_after = 0;
 	for (unsigned i = 0; FAULT_BUILD && i < FAULT_POINT_COUNT; i++) {
 		if (!fault_point_is_client((enum fault_point)i))

@@ -64,6 +64,15 @@ void conn_fini(struct sim *sim)
 	}
 }
 
+void conn_host_lost(struct sim *sim)
+{
+	for (unsigned i = 0; i < SIM_CONNS; i++) {
+		queue_drop(&sim->conns[i].to_node);
+		queue_drop(&sim->conns[i].to_client);
+		sim->conns[i].id = 0;
+	}
+}
+
 struct conn *conn_find(struct sim *sim, uint64_t id)
 {
 	for (unsigned i = 0; i < SIM_CONNS; i++) {

@@ -5,9 +5,6 @@
  *                               --death inside a call (longjmp)--> none
  *
  * The memory that is shared stays as the daemon left it; its private memory is gone.
- *
- * Each call of the node to its world is a moment at which the oracle looks, the daemon may
- * die, and a client may take a step: so what happens inside the node's calls is seen, too.
  */
 #include "sim/sim.h"
 
@@ -16,225 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- calls to the world -------------------------------------------------- */
-
-static struct sim *sim_of(void *ctx)
-{
-	return ctx;
-}
-
-static _Noreturn void daemon_dies(struct sim *sim)
-{
-	CHECK(sim->daemon.in_call);
-	longjmp(sim->daemon.death, 1);
-}
-
-/* A client goes on while the daemon is inside a call. */
-static void someone_steps(struct sim *sim)
-{
-	struct proc *proc = &sim->procs[sim_pick(sim, SIM_PROCS)];
-	struct thread *thread = &proc->threads[sim_pick(sim, SIM_THREADS)];
-	struct thread *running = sim->running;
-
-	if (!thread_can_step(sim, thread))
-		return;
-	sim->daemon.in_hook = sim->daemon.hooked = true;
-	thread_step(sim, thread);
-	sim->daemon.in_hook = false;
-	sim->running = running;
-}
-
-static void daemon_calls(struct sim *sim)
-{
-	struct daemon *daemon = &sim->daemon;
-
-	if (!daemon->in_call || daemon->in_hook)
-		return;
-	oracle_look(sim);
-	if (daemon->kill_after > 0 && --daemon->kill_after == 0) {
-		trace_event(&sim->trace, "daemon dies inside");
-		sim_cover(sim, daemon->starting ? COVER_DAEMON_KILLED_IN_START
-						: COVER_DAEMON_KILLED_INSIDE);
-		daemon_dies(sim);
-	}
-	if (sim_chance(sim, 3))
-		someone_steps(sim);
-}
-
-static uint64_t env_boot_ns(void *ctx)
-{
-	daemon_calls(sim_of(ctx));
-	return sim_of(ctx)->world.now_ns;
-}
-
-static uint64_t env_wall_us(void *ctx)
-{
-	daemon_calls(sim_of(ctx));
-	return sim_of(ctx)->world.wall_us;
-}
-
-static void env_fill(void *ctx, void *buffer, size_t size)
-{
-	unsigned char *bytes = buffer;
-
-	daemon_calls(sim_of(ctx));
-	for (size_t i = 0; i < size; i++)
-		bytes[i] = (unsigned char)rng_next(&sim_of(ctx)->rng);
-}
-
-static void env_send(void *ctx, struct lane_id lane, const void *message, size_t size,
-	const struct env_grant *grant)
-{
-	struct sim *sim = sim_of(ctx);
-	struct conn *conn;
-	enum msg_type type;
-
-	daemon_calls(sim);
-	conn = conn_find(sim, lane.value);
-	if (msg_type(message, size, &type) != 0)
-		sim_fail(sim, "the daemon sent what is no message");
-	if (conn == NULL || !conn->node_open)
-		sim_fail(sim, "the daemon sent %s to a lane that is closed",
-			msg_name(type));
-	if (grant != NULL &&
-		sim_counts(&sim->world, grant->cid, grant->incarnation) == NULL)
-		sim_fail(sim, "the daemon passed a counts file that is not there");
-	trace_event(&sim->trace, "daemon sends %s on %" PRIu64, msg_name(type), conn->id);
-	conn->asked_count = 0;
-	if (sim->phase == SIM_CHAOS && sim_pick(sim, 10000) < sim->profile.drops) {
-		sim_cover(sim, COVER_LANE_BROKEN);
-		conn_break(sim, conn);
-		return;
-	}
-	conn_answer(sim, conn, message, size, grant);
-}
-
-static void env_close(void *ctx, struct lane_id lane)
-{
-	struct sim *sim = sim_of(ctx);
-	struct conn *conn;
-
-	daemon_calls(sim);
-	conn = conn_find(sim, lane.value);
-	if (conn != NULL && conn->node_open)
-		conn_break(sim, conn);
-}
-
-static int daemon_watches(
-	struct sim *sim, const struct env_process *process, uint32_t cid)
-{
-	struct env_process *watched = &sim->daemon.watched[cid];
-	uint64_t gone_ns;
-
-	if (proc_life_of(sim, process, &gone_ns) == PROC_GONE)
-		return ERR_NOT_FOUND;
-	if (watched->pid != 0 && (watched->pid != process->pid ||
-					 watched->start_time != process->start_time))
-		return ERR_BUSY;
-	*watched = *process;
-	return 0;
-}
-
-static int env_watch_lane(
-	void *ctx, struct lane_id lane, uint32_t cid, struct env_process *ret_process)
-{
-	struct sim *sim = sim_of(ctx);
-	const struct conn *conn;
-	struct env_process process;
-	int err;
-
-	daemon_calls(sim);
-	conn = conn_find(sim, lane.value);
-	if (conn == NULL)
-		sim_fail(sim, "the daemon watches a lane that is closed");
-	process = conn->process;
-	/* A join asks who is there, for a client that is watched already. */
-	if (sim->daemon.watched[cid].pid != 0) {
-		*ret_process = process;
-		return 0;
-	}
-	err = daemon_watches(sim, &process, cid);
-	if (err == 0)
-		*ret_process = process;
-	return err;
-}
-
-static int env_watch_process(void *ctx, const struct env_process *process, uint32_t cid)
-{
-	daemon_calls(sim_of(ctx));
-	return daemon_watches(sim_of(ctx), process, cid);
-}
-
-static void env_unwatch(void *ctx, uint32_t cid)
-{
-	daemon_calls(sim_of(ctx));
-	sim_of(ctx)->daemon.watched[cid].pid = 0;
-}
-
-static int env_index_extend(void *ctx, uint64_t offset, uint64_t bytes)
-{
-	struct sim_world *world = &sim_of(ctx)->world;
-
-	daemon_calls(sim_of(ctx));
-	return sim_env(world).disk.index_extend(world, offset, bytes);
-}
-
-static int env_holds_make(void *ctx, uint32_t cid, uint32_t incarnation, uint32_t nslots,
-	_Atomic uint16_t **ret_counts)
-{
-	struct sim_world *world = &sim_of(ctx)->world;
-
-	daemon_calls(sim_of(ctx));
-	return sim_env(world).disk.holds_make(
-		world, cid, incarnation, nslots, ret_counts);
-}
-
-static int env_holds_open(
-	void *ctx, uint32_t cid, uint32_t incarnation, _Atomic uint16_t **ret_counts)
-{
-	struct sim_world *world = &sim_of(ctx)->world;
-
-	daemon_calls(sim_of(ctx));
-	return sim_env(world).disk.holds_open(world, cid, incarnation, ret_counts);
-}
-
-static int env_holds_extend(void *ctx, uint32_t cid, uint32_t nslots)
-{
-	struct sim_world *world = &sim_of(ctx)->world;
-
-	daemon_calls(sim_of(ctx));
-	return sim_env(world).disk.holds_extend(world, cid, nslots);
-}
-
-static void env_holds_drop(void *ctx, uint32_t cid, uint32_t incarnation)
-{
-	struct sim_world *world = &sim_of(ctx)->world;
-
-	daemon_calls(sim_of(ctx));
-	sim_env(world).disk.holds_drop(world, cid, incarnation);
-}
-
-static void env_die(void *ctx)
-{
-	trace_event(&sim_of(ctx)->trace, "daemon dies at a fault point");
-	sim_cover(sim_of(ctx), COVER_DAEMON_KILLED_AT_POINT);
-	daemon_dies(sim_of(ctx));
-}
-
-static struct env daemon_env(struct sim *sim)
-{
-	return (struct env){
-		.clock = {sim, env_boot_ns, env_wall_us},
-		.net = {sim, env_send, env_close, env_watch_lane, env_watch_process,
-			env_unwatch},
-		.disk = {sim, env_index_extend, env_holds_make, env_holds_open,
-			env_holds_extend, env_holds_drop},
-		.random = {sim, env_fill},
-		.die = env_die,
-		.die_ctx = sim,
-	};
-}
 
 /* ---- faults -------------------------------------------------------------- */
 
@@ -270,6 +48,8 @@ struct daemon_call {
 	const void *message;
 	size_t size;
 	uint32_t cid;
+	uint32_t job;
+	int err;
 };
 
 /* ---- what a call did ----------------------------------------------------- */
@@ -327,6 +107,18 @@ static void cover_slots(struct sim *sim, const struct master *master)
 		sim_cover(sim, COVER_SLOTS_FULL);
 }
 
+/* Its bytes, or its record, are on their way to the disk. */
+static bool has_io(const struct master *master, const struct object *object)
+{
+	const struct disk_entry *entry;
+
+	if (object->disk == DISK_NONE)
+		return false;
+	entry = &master->disk.entries[object->disk];
+	return entry->state == DISK_SAVING || entry->committing ||
+	       entry->change != DISK_NO_CHANGE;
+}
+
 /* Who looked at the slot left it off the lists only if something blocks it still; not after
  * a client's step in between, whose message is on its way. */
 static void check_looked(struct sim *sim, uint32_t slot)
@@ -338,7 +130,9 @@ static void check_looked(struct sim *sim, uint32_t slot)
 		(object->list != OBJECT_PARKED || object->relook))
 		return;
 	if (!hold_look(&master->watch, slot) && object->pins == 0 &&
-		!(master->room.move.busy && master->room.move.from == slot))
+		!(master->room.move.busy && master->room.move.from == slot) &&
+		sim->world.share.slots[slot].lease_end <= sim->world.now_ns &&
+		!has_io(master, object))
 		sim_fail(sim, "slot %" PRIu32 " waits for nobody, and was not woken",
 			slot);
 }
@@ -354,8 +148,9 @@ static void daemon_called(struct sim *sim, const struct daemon_call *call)
 	enum daemon_event event = call->event;
 	struct node *node = sim->daemon.node;
 	const struct master *master = node_master(node);
-	const char *broken = node_check(node);
+	const char *broken = SIM_ASKS_NODE ? node_check(node) : NULL;
 	struct msg_tell tell;
+	struct msg_lease_end end;
 
 	if (broken != NULL)
 		sim_fail(sim, "node_check: %s", broken);
@@ -368,10 +163,17 @@ static void daemon_called(struct sim *sim, const struct daemon_call *call)
 		msg_tell_decode(call->message, call->size, &tell) == 0 &&
 		tell.slot < sim->daemon.nslots)
 		check_looked(sim, tell.slot);
+	/* The last one sets it to 0: then whoever waited for it was looked at. */
+	if (!sim->daemon.hooked && event == DAEMON_MESSAGE &&
+		master->stats.leases_released > sim->daemon.stats.leases_released &&
+		msg_lease_end_decode(call->message, call->size, &end) == 0 &&
+		sim->world.share.slots[end.slot].lease_end == 0)
+		check_looked(sim, end.slot);
 	sim_check_holes(&sim->world);
 	cover_stats(sim, node);
 	cover_waking(sim, master, event);
 	cover_slots(sim, master);
+	disk_cover_call(sim);
 	sim->daemon.stats = master->stats;
 	sim->daemon.condemned = master->condemned.count;
 	sim->daemon.dirty |= event != DAEMON_STEP;
@@ -394,24 +196,6 @@ void daemon_fini(struct sim *sim)
 	daemon->node = NULL;
 }
 
-/* What others see of its death. */
-static void daemon_is_dead(struct sim *sim)
-{
-	struct daemon *daemon = &sim->daemon;
-
-	daemon->node = NULL;
-	daemon->has_more = daemon->dirty = false;
-	daemon->kill_after = 0;
-	memset(daemon->watched, 0, sizeof(daemon->watched));
-	for (unsigned i = 0; i < FAULT_POINT_COUNT; i++)
-		daemon_take_point(sim, (enum fault_point)i);
-	fault_init(&daemon->faults);
-	conn_daemon_died(sim);
-	daemon->start_ns = sim->world.now_ns +
-			   (sim_chance(sim, 20) ? sim_pick(sim, 3 * NS_S)
-						: sim_pick(sim, 50 * NS_MS));
-}
-
 static void cover_death(struct sim *sim)
 {
 	const struct master *master = node_master(sim->daemon.node);
@@ -420,14 +204,35 @@ static void cover_death(struct sim *sim)
 		sim_cover(sim, COVER_DAEMON_KILLED_COPYING);
 	if (master->room.window.owner != NULL)
 		sim_cover(sim, COVER_DAEMON_KILLED_CLEARING);
+	disk_cover_death(sim);
+}
+
+/* Its jobs end before its memory goes. */
+static void daemon_is_dead(struct sim *sim)
+{
+	struct daemon *daemon = &sim->daemon;
+
+	cover_death(sim);
+	disk_daemon_dies(sim);
+	node_free(daemon->node);
+	daemon->node = NULL;
+	daemon->has_more = daemon->dirty = false;
+	daemon->kill_after = 0;
+	memset(daemon->watched, 0, sizeof(daemon->watched));
+	for (unsigned i = 0; i < FAULT_POINT_COUNT; i++)
+		daemon_take_point(sim, (enum fault_point)i);
+	fault_init(&daemon->faults);
+	conn_daemon_died(sim);
+	oracle_daemon_died(sim);
+	daemon->start_ns = sim->world.now_ns +
+			   (sim_chance(sim, 20) ? sim_pick(sim, 3 * NS_S)
+						: sim_pick(sim, 50 * NS_MS));
 }
 
 void daemon_kill(struct sim *sim)
 {
 	trace_event(&sim->trace, "daemon killed");
 	sim_cover(sim, COVER_DAEMON_KILLED);
-	cover_death(sim);
-	node_free(sim->daemon.node);
 	daemon_is_dead(sim);
 }
 
@@ -457,6 +262,9 @@ static int daemon_do(struct sim *sim, const struct daemon_call *call)
 	case DAEMON_EXIT:
 		node_on_exit(daemon->node, call->cid);
 		return 0;
+	case DAEMON_TIER:
+		node_on_tier(daemon->node, call->job, call->err);
+		return 0;
 	case DAEMON_STEP:
 		daemon->has_more = node_step(daemon->node);
 		return 0;
@@ -476,8 +284,6 @@ static bool daemon_call(struct sim *sim, const struct daemon_call *call)
 	if (setjmp(daemon->death) != 0) {
 		daemon->in_call = false;
 		oracle_look(sim);
-		cover_death(sim);
-		node_free(daemon->node);
 		daemon_is_dead(sim);
 		return false;
 	}
@@ -502,6 +308,7 @@ void daemon_start(struct sim *sim)
 		    &daemon->faults) != 0)
 		sim_fail(sim, "no memory for a node");
 	memset(&daemon->stats, 0, sizeof(daemon->stats));
+	memset(&daemon->seen, 0, sizeof(daemon->seen));
 	daemon->condemned = 0;
 	daemon->waits = daemon->timeouts = 0;
 	daemon->idle_steps = 0;
@@ -511,6 +318,7 @@ void daemon_start(struct sim *sim)
 		return;
 	daemon->kill_after = 0;
 	sim->tell_lost = false;
+	oracle_daemon_started(sim);
 }
 
 void daemon_open(struct sim *sim, struct conn *conn)
@@ -531,6 +339,14 @@ void daemon_message(struct sim *sim, struct conn *conn, const void *message, siz
 	if (msg_type(message, size, &type) != 0)
 		sim_fail(sim, "a client sent what is no message");
 	trace_event(&sim->trace, "daemon gets %s on %" PRIu64, msg_name(type), conn->id);
+	(void)daemon_call(sim, &call);
+}
+
+void daemon_tier(struct sim *sim, uint32_t job, int err)
+{
+	struct daemon_call call = {.event = DAEMON_TIER, .job = job, .err = err};
+
+	trace_event(&sim->trace, "job %" PRIu32 " ends: %s", job, err_name(err));
 	(void)daemon_call(sim, &call);
 }
 
@@ -590,6 +406,14 @@ static void check_nothing_is_due(struct sim *sim)
 			master->objects[slot].list != OBJECT_MOVING)
 			sim_fail(sim, "slot %" PRIu32 " is past its time to live", slot);
 	}
+	for (uint32_t key = 0; key < SIM_KEYS; key++) {
+		const struct sim_object *object = sim->oracle.keys[key].object;
+
+		if (object != NULL && object->places == 0 && object->put->ttl_ns != 0 &&
+			object->expires <= sim->world.now_ns)
+			sim_fail(sim, "key %" PRIu32 " is past its time to live on disk",
+				key);
+	}
 }
 
 /* Whether a put of the key is under way, for which another may wait. */
@@ -606,6 +430,30 @@ static bool is_being_put(const struct sim *sim, uint64_t hash)
 	return false;
 }
 
+/* Whether the op waits for something that is still to come. */
+static bool waits_well(const struct sim *sim, const struct op *op)
+{
+	const struct master *master = &sim->daemon.node->master;
+	enum msg_type type = op->service->type;
+	bool there = master_find(master, &op->key) != SLOT_NONE;
+
+	/* A read goes on to its end, whatever became of the object. */
+	if (type == MSG_TYPE_GET || type == MSG_TYPE_LEASE)
+		return !there &&
+		       ((op->load != NULL && op->load->state == LOADS_READ) ||
+			       (op->load != NULL) ==
+				       (master_disk_find(master, &op->key) != DISK_NONE));
+	if (type == MSG_TYPE_LIST)
+		return true;
+	if (type == MSG_TYPE_REMOVE || type == MSG_TYPE_TAKE)
+		return master_disk_ends(master, &op->key);
+	if (type ==
+		MSG_TYPE_READ) /* it may be on its way back, and its count to the disk */
+		return master->disk.committing > 0 || master->disk.changes.count > 0;
+	return op->saves || master_disk_ends(master, &op->key) ||
+	       (!there && is_being_put(sim, op->key.hash));
+}
+
 /* Who waits for a key waits for something that has not happened yet. */
 static void check_waiters(struct sim *sim)
 {
@@ -617,10 +465,11 @@ static void check_waiters(struct sim *sim)
 		if (op->stage != OP_RUNNING || op->asleep ||
 			list_is_empty(&op->wait_entry) || !list_is_empty(&op->entry))
 			continue;
-		if (master_find(&node->master, &op->key) != SLOT_NONE)
-			sim_fail(sim, "a request waits for a key that is there");
-		if (op->service->type != MSG_TYPE_GET && !is_being_put(sim, op->key.hash))
-			sim_fail(sim, "a put waits for another that is not there");
+		if (op->service->type == MSG_TYPE_REMOVE)
+			sim_cover(sim, COVER_REMOVE_WAITED);
+		if (!waits_well(sim, op))
+			sim_fail(sim, "a %s waits for what has come",
+				msg_name(op->service->type));
 	}
 }
 

@@ -4,6 +4,7 @@
  *   gather   what was begun is finished, every client is attached to the daemon
  *   press    a put that needs most of the pool, maybe a remove of all: holds stand in the way
  *   heal     what is held is released; nothing may stay parked or ended without a holder
+ *   fill     a small disk and its pool take what they can, and all of it can be read
  *   clean    a last client wakes who waits, removes everything, and fills the whole pool
  *   leave    all clients end; nothing of them may be left
  */
@@ -49,12 +50,18 @@ static bool thread_is_idle(const struct thread *thread)
 	       thread->proc->orphan_count == 0 && thread->proc->read_count == 0;
 }
 
-/* It waits for a key, for ever. */
-static bool thread_waits(const struct thread *thread)
+/* It waits for ever: for a key; or, while others hold what they have, for room in which to
+ * read from the disk. */
+static bool thread_waits(const struct sim *sim, const struct thread *thread)
 {
-	return thread->task.kind == TASK_GET && thread->task.flags & GET_WAIT &&
-	       thread->task.timeout_ns == UINT64_MAX && thread->call.stage == CALL_SENT &&
-	       !thread->call.gave_up;
+	const struct task *task = &thread->task;
+	bool for_key = task->kind == TASK_GET && task->flags & GET_WAIT;
+	bool for_room = sim->has_disk && sim->phase == SIM_GATHER &&
+			(task->kind == TASK_GET || task->kind == TASK_TAKE ||
+				task->kind == TASK_LEASE);
+
+	return (for_key || for_room) && task->timeout_ns == UINT64_MAX &&
+	       thread->call.stage == CALL_SENT && !thread->call.gave_up;
 }
 
 static bool conns_are_quiet(const struct sim *sim)
@@ -92,13 +99,13 @@ static bool is_quiet(struct sim *sim)
 
 		if (!thread->proc->alive)
 			continue;
-		if (!thread_is_idle(thread) && !thread_waits(thread))
+		if (!thread_is_idle(thread) && !thread_waits(sim, thread))
 			return false;
 		if (sim->phase == SIM_HEAL && thread_can_step(sim, thread))
 			return false;
 	}
-	return sim->daemon.node != NULL && !daemon_is_due(sim) && ends_are_told(sim) &&
-	       conns_are_quiet(sim);
+	return sim->daemon.node != NULL && !daemon_is_due(sim) && disk_is_quiet(sim) &&
+	       ends_are_told(sim) && conns_are_quiet(sim);
 }
 
 static bool is_quiet_for_long(struct sim *sim)
@@ -199,11 +206,25 @@ static void press(struct sim *sim)
 
 	trace_event(&sim->trace, "press");
 	(void)janitor_try(sim, key, pool / 4 * 3, sim_pick(sim, 300 * NS_MS));
-	if (sim_chance(sim, 70))
+	if (sim_chance(sim, sim->has_disk ? 30 : 70))
 		remove_all(sim);
 }
 
 /* ---- heal ---------------------------------------------------------------- */
+
+/* Of a list of those that wait for a release: who all wait for a key still hold theirs. */
+static void check_none_waits(struct sim *sim, uint32_t slot, const char *what)
+{
+	const struct master *master = node_master(sim->daemon.node);
+
+	for (; slot != SLOT_NONE; slot = master->objects[slot].next) {
+		if (!hold_look(&master->watch, slot))
+			sim_fail(sim,
+				"slot %" PRIu32 " %s, and nobody holds it: a wake-up was "
+				"lost",
+				slot, what);
+	}
+}
 
 static void check_nothing_sleeps(struct sim *sim)
 {
@@ -231,15 +252,8 @@ static void check_nothing_sleeps(struct sim *sim)
 	}
 	if (sim->tell_lost)
 		return;
-	if (master->parked.count != 0)
-		sim_fail(sim,
-			"slot %" PRIu32 " is parked, and nobody holds it: a wake-up was "
-			"lost",
-			master->parked.head);
-	if (master->condemned.count != 0)
-		sim_fail(sim,
-			"slot %" PRIu32 " ended, and nobody holds it: a wake-up was lost",
-			master->condemned.head);
+	check_none_waits(sim, master->parked.head, "is parked");
+	check_none_waits(sim, master->condemned.head, "ended");
 }
 
 static void heal(struct sim *sim)
@@ -251,12 +265,67 @@ static void heal(struct sim *sim)
 	check_nothing_sleeps(sim);
 }
 
+/* ---- read back --------------------------------------------------------------------- */
+
+static void janitor_get(struct sim *sim, uint32_t key)
+{
+	struct thread *thread = janitor(sim);
+	struct task *task = &thread->task;
+	const struct sim_object *object = sim->oracle.keys[key].object;
+	uint64_t moves = object != NULL ? object->moves : 0;
+
+	memset(task, 0, sizeof(*task));
+	task->kind = TASK_GET;
+	task->key = key;
+	task->timeout_ns = 4 * NS_S;
+	run_until(sim, janitor_is_idle, QUIET_NS, "a get does not end");
+	if (object == NULL || object->ended != 0)
+		return;
+	/* It may have left again since. */
+	if (object->places == 0 && object->moves == moves && object->put->softpin &&
+		!object->bad)
+		sim_fail(sim, "key %" PRIu32 " cannot be read back", key);
+	if (object->moves > 0)
+		sim_cover(sim, COVER_READ_BACK);
+}
+
+/* Put until nothing more is taken, neither by the pool nor by a disk that is small. */
+static void fill(struct sim *sim)
+{
+	uint64_t pool = sim->world.share.header->pool_size;
+	unsigned refused = 0;
+
+	if (!sim->has_disk || sim->tier.setup.data_size > 2 * pool)
+		return;
+	trace_event(&sim->trace, "fill");
+	for (uint32_t key = 0; key < sim->profile.keys && refused < 3; key++) {
+		if (sim->oracle.keys[key].object != NULL)
+			continue;
+		if (janitor_try(sim, key, 1 + sim_pick(sim, pool / 3), 50 * NS_MS)
+				->object == NULL)
+			refused++;
+	}
+	if (refused == 3)
+		sim_cover(sim, COVER_ALL_FULL);
+}
+
+/* What is there can be read, wherever it is. */
+static void read_back(struct sim *sim)
+{
+	trace_event(&sim->trace, "read back");
+	for (uint32_t key = 0; key < sim->profile.keys; key++)
+		janitor_get(sim, key);
+	run_until(sim, is_quiet, QUIET_NS, "what was read back does not come to rest");
+	disk_check_rest(sim);
+}
+
 /* ---- clean ------------------------------------------------------------------------- */
 
 static bool nobody_waits(struct sim *sim)
 {
 	for (unsigned i = 0; i < THREADS; i++) {
-		if (thread_at(sim, i)->proc->alive && thread_waits(thread_at(sim, i)))
+		if (thread_at(sim, i)->proc->alive &&
+			thread_waits(sim, thread_at(sim, i)))
 			return false;
 	}
 	return is_quiet(sim);
@@ -268,7 +337,7 @@ static void wake_all(struct sim *sim)
 		struct thread *thread = thread_at(sim, i);
 		uint32_t key = thread->task.key;
 
-		if (thread->proc->alive && thread_waits(thread) &&
+		if (thread->proc->alive && thread_waits(sim, thread) &&
 			sim->oracle.keys[key].object == NULL)
 			janitor_put(sim, key, 100);
 	}
@@ -285,6 +354,7 @@ static void check_is_empty(struct sim *sim)
 			"everything was removed, and of %" PRIu64 " bytes %" PRIu64
 			" are free, %" PRIu64 " condemned, %" PRIu64 " being written",
 			use.size, use.free, use.condemned, use.writing);
+	disk_check_empty(sim);
 	if (sim->daemon.node->ops_used != 0 && !sim->config.max_ops)
 		sim_fail(sim, "an operation is left over");
 }
@@ -366,6 +436,8 @@ void end_run(struct sim *sim)
 	gather(sim);
 	press(sim);
 	heal(sim);
+	fill(sim);
+	read_back(sim);
 	clean(sim);
 	leave(sim);
 	daemon_kill(sim);

@@ -6,6 +6,10 @@
  */
 #include "sim/sim.h"
 
+#ifdef CENOTE_PLANTS
+#include "sim/plant.h"
+#endif
+
 #include "base/check.h"
 #include "base/option.h"
 
@@ -19,15 +23,15 @@
 #include <unistd.h>
 
 #define CPU_SECONDS_MOST 300 /* of one seed: then it hangs */
-#define SEEDS_DEFAULT    "1-100"
+#define SEEDS_DEFAULT    "1-200"
 #define STEPS_DEFAULT    40000
 #define TEXT_OF_NAME(n)  #n
 #define TEXT_OF(n)       TEXT_OF_NAME(n)
 
 struct settings {
-	const char *seeds;
+	const char *seeds, *plant;
 	uint64_t seed, steps, jobs;
-	bool trace, coverage, help;
+	bool stop, trace, coverage, help;
 };
 
 static const struct option_spec specs[] = {
@@ -58,6 +62,18 @@ static const struct option_spec specs[] = {
 		.min = 1,
 		.max = 64,
 		.offset = offsetof(struct settings, jobs)},
+	{.name = "stop",
+		.type = OPTION_FLAG,
+		.help = "Begin no seed after one that failed.",
+		.offset = offsetof(struct settings, stop)},
+#ifdef CENOTE_PLANTS
+	{.name = "plant",
+		.type = OPTION_TEXT,
+		.value_name = "NAME",
+		.default_text = "NONE",
+		.help = "Run with this bug of base/plant.def.",
+		.offset = offsetof(struct settings, plant)},
+#endif
 	{.name = "trace",
 		.type = OPTION_FLAG,
 		.help = "Print everything that happens.",
@@ -149,13 +165,19 @@ static void job_wait(struct jobs *jobs)
 	}
 }
 
+static bool is_over(const struct jobs *jobs)
+{
+	return jobs->settings->stop && jobs->failed > 0;
+}
+
 static void run_all(struct jobs *jobs)
 {
 	uint64_t done = 0;
 
-	while (done < jobs->count) {
+	while (done < jobs->next || (jobs->next < jobs->count && !is_over(jobs))) {
 		for (unsigned at = 0; at < jobs->settings->jobs; at++) {
-			if (jobs->pids[at] == 0 && jobs->next < jobs->count)
+			if (jobs->pids[at] == 0 && jobs->next < jobs->count &&
+				!is_over(jobs))
 				job_start(jobs, at);
 		}
 		job_wait(jobs);
@@ -217,6 +239,13 @@ int main(int argc, char **argv)
 		option_help(stdout, table);
 		return 0;
 	}
+#ifdef CENOTE_PLANTS
+	if (!plant_arm(settings.plant)) {
+		(void)fprintf(
+			stderr, "sim: no bug %s in base/plant.def\n", settings.plant);
+		return 2;
+	}
+#endif
 	is_default = settings.seed == 0 && settings.steps >= STEPS_DEFAULT &&
 		     strcmp(settings.seeds, SEEDS_DEFAULT) == 0;
 	if (settings.seed != 0) {

@@ -64,7 +64,16 @@ static void key_init(struct sim *sim, uint32_t at)
 	key->bytes[1] = (uint8_t)(at + 1);
 	for (uint32_t i = 2; i < key->size; i++)
 		key->bytes[i] = (uint8_t)(1 + sim_pick(sim, 255));
-	key->hash = hash_key(key->bytes, key->size, sim->world.share.header->hash_seed);
+}
+
+void oracle_hash_keys(struct sim *sim)
+{
+	for (uint32_t at = 0; at < SIM_KEYS; at++) {
+		struct oracle_key *key = &sim->oracle.keys[at];
+
+		key->hash = hash_key(
+			key->bytes, key->size, sim->world.share.header->hash_seed);
+	}
 }
 
 void oracle_init(struct sim *sim)
@@ -82,6 +91,7 @@ void oracle_init(struct sim *sim)
 		oracle->ending != NULL && oracle->appeared != NULL);
 	for (uint32_t key = 0; key < SIM_KEYS; key++)
 		key_init(sim, key);
+	oracle_hash_keys(sim);
 }
 
 void oracle_fini(struct sim *sim)
@@ -163,14 +173,29 @@ bool object_was_alive(const struct sim_object *object, uint64_t since)
 	return object->ended == 0 || object->ended > since;
 }
 
-/* What the daemon was asked and has not answered. */
-static bool is_asked(const struct sim *sim, const struct put *put, enum asked_kind kind)
+bool oracle_is_asked(const struct sim *sim, const struct put *put, int kind)
 {
 	for (unsigned i = 0; i < SIM_CONNS; i++) {
 		const struct conn *conn = &sim->conns[i];
 
 		for (unsigned j = 0; conn->id != 0 && j < conn->asked_count; j++) {
-			if (conn->asked[j].kind == kind && conn->asked[j].put == put)
+			if ((int)conn->asked[j].kind == kind && conn->asked[j].put == put)
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Somebody puts under the key. */
+static bool is_put_asked(const struct sim *sim, uint32_t key)
+{
+	for (unsigned i = 0; i < SIM_CONNS; i++) {
+		const struct conn *conn = &sim->conns[i];
+
+		for (unsigned j = 0; conn->id != 0 && j < conn->asked_count; j++) {
+			if ((conn->asked[j].kind == ASKED_START ||
+				    conn->asked[j].kind == ASKED_PUT) &&
+				conn->asked[j].key == key)
 				return true;
 		}
 	}
@@ -254,6 +279,7 @@ static struct sim_object *object_new(struct sim *sim, uint32_t at, struct put *p
 	object->generation = slot->generation;
 	object->expires = slot->expires;
 	object->began = sim->oracle.looks;
+	object->host = sim->ill.lost;
 	list_add_head(&sim->oracle.objects, &object->entry);
 	if (put->objects++ > 0)
 		sim_cover(sim, COVER_PUT_TWICE);
@@ -267,7 +293,9 @@ static void check_is_new(struct sim *sim, uint64_t generation)
 		const struct sim_object *object = container_of(
 			at, struct sim_object, entry);
 
-		if (object->generation == generation)
+		/* What went with a host left no trace to keep clear of. */
+		if (object->generation == generation &&
+			(object->ended == 0 || object->host == sim->ill.lost))
 			sim_fail(sim, "generation %" PRIx64 " is there a second time",
 				generation);
 		/* Of those that began in one look it is not known which was first. */
@@ -285,8 +313,8 @@ static struct sim_object *object_begin(struct sim *sim, uint32_t at)
 	struct put *put = put_find(oracle, slot->writer, slot->op);
 	struct sim_object *object;
 
-	if (put == NULL ||
-		(!is_asked(sim, put, ASKED_PUT) && !is_asked(sim, put, ASKED_END)))
+	if (put == NULL || (!oracle_is_asked(sim, put, ASKED_PUT) &&
+				   !oracle_is_asked(sim, put, ASKED_END)))
 		sim_fail(sim, "slot %" PRIu32 " became READY, and nobody asked for that",
 			at);
 	check_is_new(sim, slot->generation);
@@ -316,7 +344,8 @@ static void slot_begins(struct sim *sim, uint32_t at)
 			object->put->key, at);
 	}
 	check_object(sim, at, object);
-	object->places++;
+	if (object->places++ == 0 && object->moves > 0)
+		sim_cover(sim, COVER_LOADED);
 	oracle->slots[at].object = object;
 	oracle->appeared[oracle->appeared_count++] = object;
 }
@@ -335,10 +364,23 @@ static bool is_held(const struct sim *sim, uint32_t slot)
 	return false;
 }
 
+/* A durable put that is not answered yet takes back what could not be written. */
+static bool is_undone(const struct sim *sim, const struct sim_object *object)
+{
+	return object->put->durable &&
+	       (oracle_is_asked(sim, object->put, ASKED_PUT) ||
+		       oracle_is_asked(sim, object->put, ASKED_END));
+}
+
 static enum end_reason object_why(struct sim *sim, uint32_t at, struct sim_object *object)
 {
-	const struct asked *take = take_asked(sim, at, object->put->key);
+	const struct asked *take = at == SLOT_NONE
+					   ? NULL
+					   : take_asked(sim, at, object->put->key);
 
+	/* It had ended before it came back, and the start knows of that. */
+	if (object->revived && sim->oracle.adopting)
+		return object->before;
 	if (take != NULL) {
 		object->taker = take->ref;
 		object->take_op = take->op;
@@ -358,8 +400,16 @@ static enum end_reason object_why(struct sim *sim, uint32_t at, struct sim_objec
 		sim_cover(sim, COVER_EXPIRED);
 		return END_EXPIRED;
 	}
-	if (!object->put->softpin && !sim->daemon.starting)
+	if (!object->put->softpin && (!sim->daemon.starting || at == SLOT_NONE))
 		return END_EVICTED;
+	if (object->bad && is_put_asked(sim, object->put->key)) {
+		sim_cover(sim, COVER_PUT_OVER_CORRUPT);
+		return END_OLDER;
+	}
+	if (is_undone(sim, object)) {
+		sim_cover(sim, COVER_PUT_UNDONE);
+		return END_UNDONE;
+	}
 	sim_fail(sim,
 		"key %" PRIu32 " in slot %" PRIu32
 		" was dropped, and nobody asked for that",
@@ -368,14 +418,21 @@ static enum end_reason object_why(struct sim *sim, uint32_t at, struct sim_objec
 
 static void slot_ends(struct sim *sim, uint32_t at, struct sim_object *object)
 {
-	struct oracle *oracle = &sim->oracle;
-	struct oracle_key *key = &oracle->keys[object->put->key];
-
 	if (--object->places > 0) {
 		if (is_held(sim, at))
 			sim_cover(sim, COVER_MOVED_UNDER_HOLD);
-		return;
+	} else if (oracle_is_on_disk(sim, object)) {
+		oracle_leaves_pool(sim, object);
+	} else {
+		oracle_end(sim, at, object);
 	}
+}
+
+void oracle_end(struct sim *sim, uint32_t at, struct sim_object *object)
+{
+	struct oracle *oracle = &sim->oracle;
+	struct oracle_key *key = &oracle->keys[object->put->key];
+
 	object->reason = object_why(sim, at, object);
 	object->ended = oracle->looks;
 	trace_event(&sim->trace, "key %" PRIu32 " in slot %" PRIu32 " ends, reason %d",
@@ -399,7 +456,8 @@ static void slot_is_written(struct sim *sim, uint32_t at, bool is_new)
 	put = put_find(&sim->oracle, slot->writer, slot->op);
 	if (put == NULL)
 		sim_fail(sim, "slot %" PRIu32 " is being written by nobody", at);
-	if (is_new && !is_asked(sim, put, ASKED_PUT) && !is_asked(sim, put, ASKED_START))
+	if (is_new && !oracle_is_asked(sim, put, ASKED_PUT) &&
+		!oracle_is_asked(sim, put, ASKED_START))
 		sim_fail(sim,
 			"slot %" PRIu32 " is being written, and nobody asked for that",
 			at);
@@ -426,9 +484,10 @@ static void check_reads(struct sim *sim, uint32_t at)
 	const struct slot *slot = &sim->world.share.slots[at];
 	const struct sim_object *object = sim->oracle.slots[at].object;
 	unsigned counted = (unsigned)object->put->readers - slot->readers_left;
+	unsigned least = object->reads_lost ? 0 : object->reports_done;
 
-	if (slot->counted != (object->put->readers > 0) ||
-		counted < object->reports_done || counted > object->reports)
+	if (slot->counted != (object->put->readers > 0) || counted < least ||
+		counted > object->reports)
 		sim_fail(sim,
 			"slot %" PRIu32
 			" counted %u reads, of %u reports %u were answered",
@@ -463,6 +522,10 @@ static void keys_settle(struct sim *sim)
 
 		if (object->ended != 0 || key->object == object)
 			continue;
+		if (key->object != NULL && key->object->revived &&
+			key->object->places == 0 &&
+			key->object->generation < object->generation)
+			oracle_end(sim, SLOT_NONE, key->object);
 		if (key->object != NULL)
 			sim_fail(
 				sim, "key %" PRIu32 " has two objects", object->put->key);
@@ -510,6 +573,7 @@ void oracle_look(struct sim *sim)
 			slot_ends(sim, oracle->changed[i], oracle->ending[i]);
 	}
 	keys_settle(sim);
+	oracle_look_disk(sim);
 	for (uint32_t slot = 0; slot < atomic_load(&sim->world.share.header->nslots);
 		slot++) {
 		if (oracle->slots[slot].object != NULL &&

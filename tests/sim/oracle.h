@@ -8,6 +8,11 @@
  * and ended, and an answer is right if it was true at some look between question and
  * answer.
  *
+ * An object lives on where it is only on disk: there the daemon's table shows it, and
+ * without a daemon the index that the next one will find. What ended, and was not yet told
+ * to be gone, may come back with the daemon's death; what was told must not. After a loss of
+ * the host only what was sure to be on disk must be there.
+ *
  * Memory    of struct oracle; objects and puts last as long as it.
  */
 #ifndef SIM_ORACLE_H
@@ -23,6 +28,7 @@
 #define SIM_KEYS 96u
 
 struct sim;
+struct conn;
 
 /* A put that a client asked for. */
 struct put {
@@ -32,7 +38,7 @@ struct put {
 	uint32_t key;
 	uint64_t id; /* of its bytes */
 	uint64_t size, ttl_ns;
-	bool softpin;
+	bool softpin, durable;
 	uint16_t readers;          /* ended reads that end it; 0: not counted */
 	bool was_doomed, was_late; /* seen in its slot */
 	uint64_t started_ns;       /* when its slot was first seen */
@@ -46,7 +52,10 @@ enum end_reason {
 	END_TAKEN,
 	END_EXPIRED,
 	END_READ,
-	END_EVICTED
+	END_EVICTED,
+	END_UNDONE, /* of a durable put, that could not be written */
+	END_OLDER,  /* wrong on disk, or back there, and a newer one comes */
+	END_LOST    /* with the host */
 };
 
 /* What a put made: bytes under a key from one look to another, maybe in several slots. */
@@ -54,15 +63,21 @@ struct sim_object {
 	struct list entry;
 	struct put *put;
 	uint64_t generation;
-	uint64_t expires;      /* 0: never */
-	uint64_t began, ended; /* looks; ended 0: not yet */
-	uint32_t places;       /* READY slots */
-	uint64_t moves;        /* relocations of it */
-	unsigned reports;      /* of ended reads, that were sent */
-	unsigned reports_done; /* and answered as counted */
-	enum end_reason reason;
+	uint64_t expires;               /* 0: never */
+	uint64_t began, ended;          /* looks; ended 0: not yet */
+	uint32_t places;                /* READY slots */
+	uint64_t moves;                 /* relocations, and to the disk and back */
+	uint64_t host;                  /* on which it began, by the hosts lost before */
+	unsigned reports;               /* of ended reads, that were sent */
+	unsigned reports_done;          /* and answered as counted */
+	enum end_reason reason, before; /* before: it came back */
 	uint32_t taker;
 	uint64_t take_op;
+	bool durable;    /* softpin, and told so */
+	bool told_gone;  /* its end was answered to who asked for it */
+	bool revived;    /* it had ended, and came back with a daemon's death */
+	bool bad;        /* its bytes on disk may be wrong */
+	bool reads_lost; /* some reports may not be counted any more */
 };
 
 struct oracle_key {
@@ -73,6 +88,7 @@ struct oracle_key {
 	uint64_t remove_at;  /* the last look at which a remove of it was under way */
 	uint64_t absent_at;  /* the last look without an object, before the current one */
 	uint64_t present_at; /* the last look with one */
+	uint64_t away_at;    /* the last look with one that was only on disk */
 };
 
 struct oracle_slot {
@@ -87,6 +103,7 @@ struct oracle {
 	struct oracle_key keys[SIM_KEYS];
 	struct oracle_slot *slots;
 	uint64_t moves; /* relocations seen */
+	bool adopting;  /* a start has judged what it found on disk */
 
 	/* Of the look that is being made; by change. */
 	uint32_t *changed;
@@ -111,6 +128,32 @@ bool oracle_may_have_missed(const struct oracle *oracle, uint32_t key, uint64_t 
 /* Whether the object was there at some look from `since` on. */
 bool object_was_alive(const struct sim_object *object, uint64_t since);
 struct sim_object *oracle_find(struct oracle *oracle, uint32_t key, uint64_t generation);
+/* It ends. `slot`: where it was last, or SLOT_NONE if that was the disk. */
+void oracle_end(struct sim *sim, uint32_t slot, struct sim_object *object);
+/* What the daemon was asked and has not answered. */
+bool oracle_is_asked(const struct sim *sim, const struct put *put, int kind);
+void oracle_hash_keys(struct sim *sim);
+
+/* ---- oracle_disk.c ------------------------------------------------------- */
+
+/* Whether the daemon, or the one that will come, has it on disk. */
+bool oracle_is_on_disk(const struct sim *sim, const struct sim_object *object);
+/* It is in the pool no more, and on disk. */
+void oracle_leaves_pool(struct sim *sim, struct sim_object *object);
+/* The part of a look that is about objects only on disk. */
+void oracle_look_disk(struct sim *sim);
+/* The key had an object that was only on disk at some look from `since` on. */
+bool oracle_was_away(const struct oracle *oracle, uint32_t key, uint64_t since);
+/* Whether an object of the key, there from `since` on, may have wrong bytes on disk. */
+bool oracle_may_be_bad(const struct oracle *oracle, uint32_t key, uint64_t since);
+/* The daemon sends the answer to what it was asked on the connection. */
+void oracle_answers(
+	struct sim *sim, const struct conn *conn, const void *message, size_t size);
+void oracle_daemon_died(struct sim *sim);
+void oracle_daemon_started(struct sim *sim);
+void oracle_host_lost(struct sim *sim, bool lied);
+/* All of the committed index is what was put. */
+void oracle_check_disk(struct sim *sim);
 
 /* The bytes of a put. */
 void pattern_fill(unsigned char *to, uint64_t off, uint64_t size, uint64_t id);

@@ -65,6 +65,7 @@ static void proc_clear(struct proc *proc)
 		struct thread *thread = &proc->threads[i];
 
 		call_end(thread);
+		lease_drop(thread);
 		memset(&thread->task, 0, sizeof(thread->task));
 		memset(&thread->run, 0, sizeof(thread->run));
 		thread->tell_count = 0;
@@ -201,8 +202,10 @@ static void call_is_answered(struct thread *thread)
 static void call_first_sent(struct sim *sim, struct call *call)
 {
 	call->since = sim->oracle.looks;
-	for (unsigned i = 0; i < call->asked_count; i++)
+	for (unsigned i = 0; i < call->asked_count; i++) {
 		call->asked[i].before = sim->oracle.keys[call->asked[i].key].object;
+		call->asked[i].since = call->since;
+	}
 	if (!call->patient && call->timeout_ns != UINT64_MAX && sim->phase == SIM_CHAOS &&
 		sim_chance(sim, 5))
 		call->give_up_ns = sim->world.now_ns + sim_pick(sim, 50 * NS_MS);

@@ -43,6 +43,7 @@ enum choice_kind {
 	CHOICE_THREAD,
 	CHOICE_TO_NODE,
 	CHOICE_TO_CLIENT,
+	CHOICE_DISK,
 	CHOICE_TURN
 };
 
@@ -52,7 +53,7 @@ struct choice {
 	struct conn *conn;
 };
 
-#define CHOICES_MOST (SIM_PROCS * SIM_THREADS + 2 * SIM_CONNS + 2)
+#define CHOICES_MOST (SIM_PROCS * SIM_THREADS + 2 * SIM_CONNS + 4)
 
 static unsigned choices_of_conns(struct sim *sim, struct choice *choices)
 {
@@ -84,6 +85,10 @@ static unsigned find_choices(struct sim *sim, struct choice *choices)
 		if (thread_can_step(sim, thread))
 			choices[count++] = (struct choice){CHOICE_THREAD, thread, NULL};
 	}
+	if (disk_is_due(sim)) {
+		choices[count++] = (struct choice){CHOICE_DISK, NULL, NULL};
+		choices[count++] = (struct choice){CHOICE_DISK, NULL, NULL};
+	}
 	/* Twice: the daemon is at least as quick as a client. */
 	if (daemon_is_due(sim)) {
 		choices[count++] = (struct choice){CHOICE_TURN, NULL, NULL};
@@ -108,6 +113,8 @@ static void pass_to_next(struct sim *sim)
 
 	next = MIN(next, sim->daemon.node != NULL ? node_next(sim->daemon.node)
 						  : sim->daemon.start_ns);
+	if (sim->has_disk && sim->daemon.node != NULL)
+		next = MIN(next, sim_tier_next(&sim->tier));
 	pass(sim, next > now && next != UINT64_MAX ? next - now : sim_pick(sim, NS_MS));
 }
 
@@ -165,15 +172,28 @@ void sim_step_once(struct sim *sim)
 	case CHOICE_TO_CLIENT:
 		conn_deliver_to_client(sim, choice->conn);
 		break;
+	case CHOICE_DISK:
+		disk_step(sim);
+		break;
 	case CHOICE_TURN:
 		daemon_step(sim);
 		break;
 	}
 	proc_check_all(sim);
+	lease_check_all(sim);
 	trace_bytes(&sim->trace, &sim->rng.state[0], sizeof(sim->rng.state[0]));
 }
 
 /* ---- a run --------------------------------------------------------------- */
+
+/* With a disk most worlds have more to keep than their pools can: about two of three keys
+ * have an object. */
+static uint64_t choose_live(struct sim *sim, uint64_t pool)
+{
+	uint64_t live = pool / 10 * (5 + sim_pick(sim, 25));
+
+	return MAX(live / sim->profile.keys * 3, 64ull);
+}
 
 /* The pool, and what is put into it: mostly a small one; a large one, in which relocations
  * are made in pieces; or one of so many small objects that slots run out before bytes. */
@@ -200,7 +220,27 @@ static void choose_pool(struct sim *sim)
 	profile->size_most = setup.pool_size / (sim_chance(sim, 50) ? 16 : 64);
 	if (profile->keys == SIM_KEYS)
 		profile->size_most = setup.pool_size / 128;
+	if (profile->disk && !profile->all_small)
+		profile->size_most = choose_live(sim, setup.pool_size);
 	sim_world_open(&sim->world, &setup);
+}
+
+/* Two of three worlds have a disk. */
+static void choose_disk_profile(struct sim *sim, bool calm)
+{
+	struct sim_profile *profile = &sim->profile;
+
+	profile->leases = sim_chance(sim, 60) ? (unsigned)sim_pick(sim, 15) : 0;
+	profile->disk = sim_chance(sim, 67);
+	if (!profile->disk)
+		return;
+	profile->softpin = 40 + (unsigned)sim_pick(sim, 60);
+	profile->durable = sim_chance(sim, 60) ? (unsigned)sim_pick(sim, 40) : 0;
+	profile->troubles = calm ? 0 : (unsigned)sim_pick(sim, 30);
+	profile->rots = sim_chance(sim, 40) ? (unsigned)sim_pick(sim, 20) : 0;
+	profile->host_losses = !calm && sim_chance(sim, 40)
+				       ? 1 + (unsigned)sim_pick(sim, 5)
+				       : 0;
 }
 
 /* What kind of world the seed has. */
@@ -224,6 +264,7 @@ static void choose_profile(struct sim *sim)
 		.views = (unsigned)sim_pick(sim, 5),
 		.put_timeout_ns = 50 * NS_MS + sim_pick(sim, 2 * NS_S),
 	};
+	choose_disk_profile(sim, calm);
 	choose_pool(sim);
 	sim->config = sim->world.config;
 	sim->config.uids[sim->config.uid_count++] = SIM_UID;
@@ -234,6 +275,13 @@ static void choose_profile(struct sim *sim)
 	sim->config.max_lanes = 64;
 	sim->config.low = sim_pick(sim, 100);
 	sim->config.high = sim->config.low + sim_pick(sim, 100);
+	sim->config.lease_min = 1 + sim_pick(sim, 500 * NS_MS);
+	sim->config.lease_max = sim->config.lease_min + sim_pick(sim, 500 * NS_MS);
+	sim->config.disk_cache = sim_pick(sim, 1001);
+	if (sim->profile.disk) {
+		sim->config.disk = "disk";
+		disk_open(sim);
+	}
 }
 
 static void sim_open(
@@ -260,6 +308,8 @@ static void sim_close(struct sim *sim)
 	proc_fini(sim);
 	conn_fini(sim);
 	oracle_fini(sim);
+	if (sim->has_disk)
+		sim_tier_close(&sim->tier);
 	sim_world_close(&sim->world);
 }
 

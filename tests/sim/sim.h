@@ -8,13 +8,15 @@
  * and wire/; the clients speak the real messages and hold with the real hold.h.
  *
  *   run.c      what happens next
- *   chaos.c    kills, stops, faults, clock jumps
+ *   chaos.c, chaos_disk.c   kills, stops, faults, clock jumps, what befalls a disk
  *   end.c      the quiet end, in which all that waits must end
  *   daemon.c   start the node, call it, kill it between or inside its calls
+ *   daemon_env.c, world.c, disk.c   the node's world
  *   conn.c     connections: messages on their way, late, lost with whoever dies
  *   proc.c     clients: processes with threads, attach, ask, be told, ask again
- *   task.c     what threads do: get, hold, read, release, take, put, remove, ...
- *   oracle.c   what may be true, from what was asked for and what the memory shows
+ *   task.c, task_*.c   what threads do: get, hold, read, release, take, put, remove, ...
+ *   oracle.c, oracle_disk.c   what may be true, from what was asked for and what the
+ *              memory and the disk show
  *
  * Units     ns of the world's clock, bytes.
  * Memory    all in struct sim or counted by it.
@@ -25,6 +27,7 @@
 #define SIM_SIM_H
 
 #include "sim/cover.h"
+#include "sim/disk.h"
 #include "sim/oracle.h"
 #include "sim/trace.h"
 #include "sim/world.h"
@@ -46,7 +49,15 @@
 #define SIM_TELLS   16u
 #define SIM_ORPHANS 64u
 #define SIM_READS   256u
+#define SIM_LEASES  16u
 #define SIM_UID     1000u
+
+/* Planted bugs are to be found by what comes of them, not by what the node knows itself. */
+#ifdef CENOTE_PLANTS
+#define SIM_ASKS_NODE false
+#else
+#define SIM_ASKS_NODE true
+#endif
 
 #define SIM_INJECTED (-900) /* the number that injected failures answer */
 
@@ -86,11 +97,12 @@ struct asked {
 		ASKED_REMOVE,
 		ASKED_TAKE,
 		ASKED_READ,
-		ASKED_LOOK /* changes nothing: get, stat */
+		ASKED_LOOK /* changes nothing: get, stat, lease */
 	} kind;
 	uint32_t key;
 	struct put *put;
-	struct sim_object *before; /* what the key had when it was first asked */
+	struct sim_object *before; /* what the key had when it was first asked, */
+	uint64_t since;            /* at this look */
 	struct sim_object *object; /* of a read that ended */
 	uint32_t slot;             /* of a take, like life and op */
 	uint64_t life, op;
@@ -171,6 +183,8 @@ enum task_kind {
 	TASK_INFO,
 	TASK_ORPHAN,
 	TASK_REPORT,
+	TASK_LEASE,
+	TASK_LEASE_END,
 	TASK_BYE
 };
 
@@ -193,6 +207,7 @@ struct task {
 	struct view *view;
 	bool keep; /* the view, behind the task */
 	struct put *put;
+	struct sim_lease *lease;
 	uint64_t done; /* bytes written */
 	uint32_t cursor;
 	struct {
@@ -245,12 +260,19 @@ struct proc {
 
 /* ---- the daemon ---------------------------------------------------------- */
 
+/* Of the disk, after the last call. */
+struct disk_seen {
+	uint64_t joined, turning, lent;
+	bool error;
+};
+
 enum daemon_event {
 	DAEMON_START,
 	DAEMON_OPEN,
 	DAEMON_MESSAGE,
 	DAEMON_CLOSE,
 	DAEMON_EXIT,
+	DAEMON_TIER,
 	DAEMON_STEP
 };
 
@@ -267,9 +289,25 @@ struct daemon {
 	jmp_buf death;
 	struct env_process watched[CLIENT_LIMIT]; /* pid 0: nobody */
 	enum fault_action armed[FAULT_POINT_COUNT];
+	struct disk_seen seen;
 	struct master_stats stats; /* as they were after the last call */
 	uint64_t waits, timeouts;
 	uint32_t condemned, nslots;
+};
+
+/* ---- leases -------------------------------------------------------------- */
+
+/* As a reader on another node has it, whoever asked for it here. */
+struct sim_lease {
+	bool open;
+	bool busy;  /* a thread ends it */
+	bool ended; /* an end of it was answered */
+	struct msg_leased token;
+	uint32_t key;
+	uint64_t off, size;
+	struct sim_object *object;
+	uint64_t good_ns; /* its reader trusts it until then */
+	uint64_t over_ns; /* it may be over then */
 };
 
 /* ---- the run ------------------------------------------------------------- */
@@ -295,6 +333,16 @@ struct sim_profile {
 	unsigned keys;
 	bool all_small;
 	uint64_t put_timeout_ns;
+	bool disk;
+	unsigned durable, leases;             /* percent */
+	unsigned troubles, rots, host_losses; /* per 10,000 steps */
+};
+
+/* What befell the disk, for those who must explain an error. */
+struct sim_ill {
+	uint64_t io_at, full_at; /* the last look at which a job failed so */
+	uint64_t failed_ns;      /* when one failed last */
+	uint64_t lost;           /* hosts */
 };
 
 struct sim {
@@ -303,6 +351,10 @@ struct sim {
 	struct trace trace;
 	struct cover *cover;
 	struct sim_world world;
+	bool has_disk;
+	struct sim_tier tier;
+	struct sim_ill ill;
+	struct sim_lease leases[SIM_LEASES];
 	struct oracle oracle;
 	struct daemon daemon;
 	struct node_config config;
@@ -352,6 +404,30 @@ void chaos_step(struct sim *sim);
 void chaos_end(struct sim *sim);
 void end_run(struct sim *sim);
 
+/* ---- chaos_disk.c -------------------------------------------------------- */
+
+void disk_open(struct sim *sim);
+/* A job goes on, and maybe ends. */
+void disk_step(struct sim *sim);
+bool disk_is_due(const struct sim *sim);
+/* The daemon's jobs end with it. */
+void disk_daemon_dies(struct sim *sim);
+void disk_chaos_step(struct sim *sim);
+void disk_chaos_end(struct sim *sim);
+
+/* ---- cover_disk.c -------------------------------------------------------- */
+
+void disk_cover_call(struct sim *sim);
+void disk_cover_death(struct sim *sim);
+
+/* ---- end_disk.c ---------------------------------------------------------- */
+
+/* Nothing of the disk is under way. */
+bool disk_is_quiet(const struct sim *sim);
+/* With everything at rest: the index is what the core says, and what was put. */
+void disk_check_rest(struct sim *sim);
+void disk_check_empty(struct sim *sim);
+
 /* ---- conn.c -------------------------------------------------------------- */
 
 void conn_init(struct sim *sim);
@@ -361,6 +437,8 @@ struct conn *conn_open(struct sim *sim, struct thread *thread);
 void conn_leave(struct sim *sim, struct conn *conn);
 /* From client to daemon. */
 void conn_send(struct sim *sim, struct conn *conn, const void *message, size_t size);
+/* The host stops: all of them are gone. */
+void conn_host_lost(struct sim *sim);
 /* From daemon to client. */
 void conn_answer(struct sim *sim, struct conn *conn, const void *message, size_t size,
 	const struct env_grant *grant);
@@ -387,6 +465,8 @@ void daemon_kill(struct sim *sim);
 void daemon_open(struct sim *sim, struct conn *conn);
 void daemon_message(struct sim *sim, struct conn *conn, const void *message, size_t size);
 void daemon_close(struct sim *sim, struct conn *conn);
+/* A job of the disk has ended. */
+void daemon_tier(struct sim *sim, uint32_t job, int err);
 void daemon_step(struct sim *sim);
 /* Report the end of one process that is watched and gone, if there is one. */
 bool daemon_report_exit(struct sim *sim);
@@ -395,6 +475,10 @@ void daemon_arm(struct sim *sim, enum fault_point point, enum fault_action actio
 	int64_t value, int64_t from_hit, int64_t times);
 /* Whether a turn is due. */
 bool daemon_is_due(const struct sim *sim);
+
+/* ---- daemon_env.c -------------------------------------------------------- */
+
+struct env daemon_env(struct sim *sim);
 
 /* ---- proc.c -------------------------------------------------------------- */
 
@@ -442,6 +526,29 @@ int reply_error(const struct sim *sim, const void *reply, size_t size);
 /* Whether an injected failure, or a limit, explains the code. */
 bool error_is_explained(struct sim *sim, int code);
 
+/* ---- task_disk.c --------------------------------------------------------- */
+
+/* A key that is worth while: its object is on disk, or on its way. */
+bool disk_choose_key(struct sim *sim, uint32_t *ret_key);
+/* Whether the error may be the answer to who wants bytes that are on disk. */
+bool away_is_explained(
+	struct sim *sim, const struct call *call, uint32_t key, int code, bool in_batch);
+/* Whether the disk's state is a reason not to store, or not to delete. */
+bool disk_error_is_explained(struct sim *sim, const struct call *call, int code);
+
+/* ---- task_lease.c -------------------------------------------------------- */
+
+/* False: there is none to end, or no place for one more. */
+bool lease_begin(struct sim *sim, struct thread *thread);
+void lease_step(struct sim *sim, struct thread *thread);
+void lease_check_all(struct sim *sim);
+/* Its daemon and pool are gone. */
+void lease_forget_all(struct sim *sim);
+/* The thread's process dies. */
+void lease_drop(struct thread *thread);
+
+/* ---- task_get.c, task_put.c, task.c -------------------------------------- */
+
 void get_step(struct sim *sim, struct thread *thread);
 void view_read(struct sim *sim, struct view *view);
 void put_step(struct sim *sim, struct thread *thread);
@@ -460,6 +567,8 @@ void put_judge_small(struct sim *sim, const struct call *call, const struct aske
 	const void *reply, size_t size);
 void get_judge(struct sim *sim, const struct call *call, const struct asked *asked,
 	const void *reply, size_t size);
+/* Whether the error says that a remove, a take or a report waited for the disk in vain. */
+bool end_is_late(struct sim *sim, const struct call *call, int code);
 void remove_judge(struct sim *sim, const struct call *call, const struct asked *asked,
 	const void *reply, size_t size);
 void stat_judge(struct sim *sim, const struct call *call, const struct asked *asked,

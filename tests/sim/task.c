@@ -18,6 +18,7 @@ enum ask_stage {
 };
 
 #define BATCH_VALUE 600ull
+#define END_DISK_NS (10 * NS_S) /* that an end waits for the disk */
 
 /* ---- choose -------------------------------------------------------------- */
 
@@ -57,6 +58,8 @@ static enum task_kind choose_kind(struct sim *sim, struct thread *thread)
 		return TASK_REPORT;
 	if (sim->phase == SIM_HEAL || views_open(proc) > sim->profile.views)
 		return TASK_RELEASE;
+	if (sim_chance(sim, sim->profile.leases))
+		return sim_chance(sim, 60) ? TASK_LEASE : TASK_LEASE_END;
 	if (roll < 2)
 		return is_alone(thread) && views_open(proc) == 0 && proc->read_count == 0
 			       ? TASK_BYE
@@ -91,11 +94,14 @@ static uint32_t choose_key(struct sim *sim)
 {
 	const struct node *node = sim->daemon.node;
 	const struct sim_object *moving = NULL;
+	uint32_t key;
 
 	if (node != NULL && node->master.room.move.busy)
 		moving = sim->oracle.slots[node->master.room.move.from].object;
 	if (moving != NULL && sim_chance(sim, 30))
 		return moving->put->key;
+	if (sim->has_disk && sim_chance(sim, 25) && disk_choose_key(sim, &key))
+		return key;
 	return (uint32_t)sim_pick(sim, sim->profile.keys);
 }
 
@@ -119,6 +125,8 @@ void task_choose(struct sim *sim, struct thread *thread)
 		orphan_begin(sim, thread);
 	if (task->kind == TASK_REPORT)
 		thread->proc->reporting = thread;
+	if ((kind == TASK_LEASE || kind == TASK_LEASE_END) && !lease_begin(sim, thread))
+		task->kind = TASK_NONE;
 	if (task->kind == TASK_BYE)
 		thread->proc->leaving = true;
 }
@@ -150,6 +158,16 @@ bool error_is_explained(struct sim *sim, int code)
 	return code == SIM_INJECTED && sim->errors_armed;
 }
 
+/* What ended, and whose record could not be deleted in time. */
+bool end_is_late(struct sim *sim, const struct call *call, int code)
+{
+	if (code != ERR_IO || !sim->has_disk ||
+		sim->world.now_ns - call->sent_ns < END_DISK_NS)
+		return false;
+	sim_cover(sim, COVER_REMOVE_LATE);
+	return true;
+}
+
 void remove_judge(struct sim *sim, const struct call *call, const struct asked *asked,
 	const void *reply, size_t size)
 {
@@ -157,7 +175,7 @@ void remove_judge(struct sim *sim, const struct call *call, const struct asked *
 	struct msg_done done;
 
 	if (code != 0 && code != ERR_NOT_FOUND) {
-		if (!error_is_explained(sim, code))
+		if (!end_is_late(sim, call, code) && !error_is_explained(sim, code))
 			sim_fail(sim, "a remove failed: %s", err_name(code));
 		return;
 	}
@@ -205,7 +223,7 @@ void stat_judge(struct sim *sim, const struct call *call, const struct asked *as
 		sim_fail(sim, "a stat of key %" PRIu32 " told what was not there",
 			asked->key);
 	if (stated.size != object->put->size ||
-		(stated.flags == PUT_SOFTPIN) != object->put->softpin ||
+		((stated.flags & PUT_SOFTPIN) != 0) != object->put->softpin ||
 		(stated.expires_in_ns == UINT64_MAX) != (object->put->ttl_ns == 0))
 		sim_fail(sim, "a stat of key %" PRIu32 " told other things", asked->key);
 }
@@ -306,7 +324,7 @@ static void read_answer(struct sim *sim, struct thread *thread)
 	int code = reply_error(sim, call->reply, call->reply_size);
 
 	if (code != 0 && code != ERR_NOT_FOUND) {
-		if (!error_is_explained(sim, code))
+		if (!end_is_late(sim, call, code) && !error_is_explained(sim, code))
 			sim_fail(sim, "the report of a read failed: %s", err_name(code));
 		call_again(thread);
 		return;
@@ -351,6 +369,7 @@ static void list_begin(struct sim *sim, struct task *task)
 	task->slot = (uint32_t)sim_pick(sim, ARRAY_LEN(list_prefixes));
 	task->cursor = 0;
 	task->done = sim->oracle.looks;
+	task->life = atomic_load(&sim->world.share.header->epoch);
 	for (uint32_t key = 0; key < SIM_KEYS; key++) {
 		struct sim_object *object = sim->oracle.keys[key].object;
 
@@ -387,15 +406,19 @@ static void list_entry(struct sim *sim, struct task *task, const struct msg_entr
 	task->listed[key].seen++;
 }
 
-/* What was there from the beginning to the end must have come. */
+/* What was there from the beginning to the end must have come. Places on disk have other
+ * numbers after a start. */
 static void list_judge(struct sim *sim, const struct task *task)
 {
+	bool renumbered = sim->has_disk &&
+			  task->life != atomic_load(&sim->world.share.header->epoch);
+
 	for (uint32_t key = 0; key < SIM_KEYS; key++) {
 		const struct sim_object *object = task->listed[key].object;
 
 		if (object == NULL || object->ended != 0)
 			continue;
-		if (object->moves != task->listed[key].moves)
+		if (object->moves != task->listed[key].moves || renumbered)
 			sim->cover->events[COVER_LIST_MISSED] += task->listed[key].seen ==
 								 0;
 		else if (task->listed[key].seen != 1)
@@ -417,7 +440,8 @@ static bool list_answer(struct sim *sim, struct thread *thread)
 	int got;
 
 	if (code != 0) {
-		if (!error_is_explained(sim, code))
+		if (!disk_error_is_explained(sim, call, code) &&
+			!error_is_explained(sim, code))
 			sim_fail(sim, "a list failed: %s", err_name(code));
 		return false;
 	}
@@ -436,7 +460,7 @@ static bool list_answer(struct sim *sim, struct thread *thread)
 	return false;
 }
 
-static void list_step(struct sim *sim, struct thread *thread)
+static void listing_step(struct sim *sim, struct thread *thread)
 {
 	struct task *task = &thread->task;
 	bool more;
@@ -478,7 +502,7 @@ static void info_answer(struct sim *sim, struct thread *thread)
 		if (code == 0 &&
 			msg_info_text_decode(call->reply, call->reply_size, &info) != 0)
 			sim_fail(sim, "INFO was answered by something else");
-		if (code == 0 && thread->task.cursor == 2 &&
+		if (code == 0 && thread->task.cursor == 2 && SIM_ASKS_NODE &&
 			(info.text.size != 2 || memcmp(info.text.data, "ok", 2) != 0))
 			sim_fail(sim, "INFO finds something broken");
 		if (code != 0 && thread->task.cursor < 3 &&
@@ -512,7 +536,8 @@ static size_t item_put(struct sim *sim, struct thread *thread, uint32_t key,
 		sim_chance(sim, sim->profile.softpin), 0);
 
 	pattern_fill(value, 0, put->size, put->id);
-	msg.flags = put->softpin ? PUT_SOFTPIN : 0;
+	put->durable = sim->has_disk && sim_chance(sim, sim->profile.durable / 2);
+	msg.flags = (put->softpin ? PUT_SOFTPIN : 0u) | (put->durable ? PUT_DURABLE : 0u);
 	msg.op = put->op;
 	msg.value = (struct msg_bytes){value, put->size};
 	*ret_put = put;
@@ -522,7 +547,8 @@ static size_t item_put(struct sim *sim, struct thread *thread, uint32_t key,
 static void batch_add(struct sim *sim, struct thread *thread, struct msg_pack *pack)
 {
 	uint32_t key = (uint32_t)sim_pick(sim, sim->profile.keys);
-	struct msg_get get = {.key = key_bytes(sim, key)};
+	struct msg_get get = {
+		.key = key_bytes(sim, key), .timeout_ns = thread->task.timeout_ns};
 	struct msg_remove remove = {.key = key_bytes(sim, key)};
 	struct msg_stat stat = {.key = key_bytes(sim, key)};
 	enum batch_item item = (enum batch_item)sim_pick(sim, ITEM_KINDS);
@@ -723,7 +749,7 @@ void task_step(struct sim *sim, struct thread *thread)
 		ask_step(sim, thread, ask_one, answer_one);
 		return;
 	case TASK_LIST:
-		list_step(sim, thread);
+		listing_step(sim, thread);
 		return;
 	case TASK_BATCH:
 		ask_step(sim, thread, batch_ask, batch_answer);
@@ -733,6 +759,10 @@ void task_step(struct sim *sim, struct thread *thread)
 		return;
 	case TASK_REPORT:
 		ask_step(sim, thread, read_ask, read_answer);
+		return;
+	case TASK_LEASE:
+	case TASK_LEASE_END:
+		lease_step(sim, thread);
 		return;
 	case TASK_BYE:
 		ask_step(sim, thread, bye_ask, bye_answer);

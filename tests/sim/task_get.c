@@ -235,6 +235,15 @@ static int get_ask(struct sim *sim, struct thread *thread)
 	return GETS_ANSWER;
 }
 
+/* Also one of a single question. */
+static bool call_is_batch(const struct call *call)
+{
+	enum msg_type type;
+
+	return call->message != NULL && msg_type(call->message, call->size, &type) == 0 &&
+	       type == MSG_TYPE_BATCH;
+}
+
 /* The object in a slot that the daemon pinned for us. */
 static void check_found(struct sim *sim, uint32_t key, const struct msg_found *found)
 {
@@ -275,6 +284,8 @@ void get_judge(struct sim *sim, const struct call *call, const struct asked *ask
 			sim_fail(sim,
 				"NOT_FOUND, but key %" PRIu32 " was there all the time",
 				asked->key);
+	} else if (away_is_explained(sim, call, asked->key, code, call_is_batch(call))) {
+		return;
 	} else if (code == ERR_TIMEOUT) {
 		if (waited < call->timeout_ns)
 			sim_fail(sim, "a get ended before its time");
@@ -414,7 +425,7 @@ static int take_answer(struct sim *sim, struct thread *thread)
 			take_judge_won(sim, task->view, call);
 		else if (code == ERR_NOT_FOUND)
 			take_judge_lost(sim, task->view, &call->asked[0]);
-		else if (!error_is_explained(sim, code))
+		else if (!end_is_late(sim, call, code) && !error_is_explained(sim, code))
 			sim_fail(sim, "a take failed: %s", err_name(code));
 		/* Relocated, or ended: the key says which. */
 		again = code == ERR_NOT_FOUND && !call->gave_up;

@@ -71,6 +71,11 @@ static uint64_t choose_timeout(struct sim *sim)
 	}
 }
 
+static uint32_t put_flags(const struct put *put)
+{
+	return (put->softpin ? PUT_SOFTPIN : 0u) | (put->durable ? PUT_DURABLE : 0u);
+}
+
 void put_begin(struct sim *sim, struct thread *thread)
 {
 	struct task *task = &thread->task;
@@ -81,6 +86,7 @@ void put_begin(struct sim *sim, struct thread *thread)
 	task->put = oracle_put(sim, proc->ref, ++proc->ops, task->key, size,
 		sim_chance(sim, sim->profile.softpin),
 		sim_chance(sim, sim->profile.ttl) ? 1 + sim_pick(sim, 2 * NS_S) : 0);
+	task->put->durable = sim_chance(sim, sim->has_disk ? sim->profile.durable : 1);
 	if (sim_chance(sim, sim->profile.readers))
 		task->put->readers = (uint16_t)(1 + sim_pick(sim, 5));
 	task->timeout_ns = choose_timeout(sim);
@@ -115,7 +121,7 @@ static int put_small(struct sim *sim, struct thread *thread)
 	const struct oracle_key *key = &sim->oracle.keys[put->key];
 	unsigned char *value = malloc(put->size + 1);
 	struct msg_put msg = {.key = {key->bytes, key->size},
-		.flags = put->softpin ? PUT_SOFTPIN : 0,
+		.flags = put_flags(put),
 		.readers = put->readers,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
@@ -139,10 +145,29 @@ static bool put_is_late(const struct sim *sim, const struct put *put)
 		       sim->world.now_ns - put->started_ns >= sim->config.put_timeout);
 }
 
+static bool is_late(const struct sim *sim, const struct call *call)
+{
+	return sim->world.now_ns - call->sent_ns >= call->timeout_ns;
+}
+
 static void check_in_time(struct sim *sim, const struct call *call, const char *what)
 {
-	if (sim->world.now_ns - call->sent_ns < call->timeout_ns)
+	if (!is_late(sim, call))
 		sim_fail(sim, "a put was told %s before its time", what);
+}
+
+/* The disk could not take it: for now, or until the deadline. */
+static bool durable_is_refused(
+	struct sim *sim, const struct call *call, const struct put *put, int code)
+{
+	bool by_disk = code == ERR_IO || code == ERR_NO_SPACE;
+
+	if (!put->durable || !sim->has_disk ||
+		!(disk_error_is_explained(sim, call, code) ||
+			((by_disk || code == ERR_TIMEOUT) && is_late(sim, call))))
+		return false;
+	sim_cover(sim, COVER_PUT_DURABLE_FAILED);
+	return true;
 }
 
 /* What a start and a put in one message have in common. */
@@ -153,7 +178,13 @@ static void put_judge_refused(
 	const struct oracle_key *key = &sim->oracle.keys[put->key];
 	uint64_t beside = key->size > KEY_INLINE ? key->size : 0;
 
+	if (durable_is_refused(sim, call, put, code))
+		return;
 	switch (code) {
+	case ERR_NOT_SUPPORTED:
+		if (!put->durable || sim->has_disk)
+			sim_fail(sim, "a put is not supported");
+		break;
 	case ERR_EXISTS:
 		if (!oracle_was_present(&sim->oracle, put->key, call->since) &&
 			!oracle_may_have_missed(&sim->oracle, put->key, call->since))
@@ -243,7 +274,7 @@ static int put_start(struct sim *sim, struct thread *thread)
 	const struct oracle_key *key = &sim->oracle.keys[put->key];
 	struct msg_put_start msg = {.key = {key->bytes, key->size},
 		.size = put->size,
-		.flags = put->softpin ? PUT_SOFTPIN : 0,
+		.flags = put_flags(put),
 		.readers = put->readers,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
@@ -331,7 +362,10 @@ static int put_end(struct sim *sim, struct thread *thread)
 {
 	struct msg_put_end msg = {.slot = thread->run.slot, .life = thread->run.life};
 
-	call_begin(sim, thread, msg_put_end_encode(sim->out, sizeof(sim->out), &msg), 0);
+	if (thread->task.put->durable)
+		msg.timeout_ns = choose_timeout(sim);
+	call_begin(sim, thread, msg_put_end_encode(sim->out, sizeof(sim->out), &msg),
+		msg.timeout_ns);
 	call_asks(sim, thread, ASKED_END, thread->task.put->key)->put = thread->task.put;
 	thread->run.open = false;
 	return PUTS_ENDED;
@@ -341,6 +375,8 @@ static void put_judge_ended(struct sim *sim, const struct call *call, int code)
 {
 	const struct put *put = call->asked[0].put;
 
+	if (durable_is_refused(sim, call, put, code))
+		return;
 	switch (code) {
 	case ERR_TIMEOUT:
 		if (!put_is_late(sim, put))

@@ -293,6 +293,8 @@ struct env sim_env(struct sim_world *world)
 			net_unwatch},
 		.disk = {world, disk_index_extend, disk_holds_make, disk_holds_open,
 			disk_holds_extend, disk_holds_drop},
+		.tier = world->tier != NULL ? sim_tier_env(world->tier)
+					    : (struct env_tier){.ctx = NULL},
 		.random = {world, random_fill},
 		.die = world_die,
 		.die_ctx = world,
@@ -348,8 +350,22 @@ void sim_world_open(struct sim_world *world, const struct sim_setup *setup)
 	fault_init(&world->faults);
 }
 
+void sim_world_lose(struct sim_world *world)
+{
+	for (uint32_t cid = 0; cid < CLIENT_LIMIT; cid++) {
+		free(world->holds[cid].counts);
+		world->holds[cid] = (struct sim_holds){.counts = NULL};
+	}
+	free(world->index);
+	free(world->index_there);
+	free(world->share.pool);
+	sim_make_index(world);
+}
+
 void sim_world_close(struct sim_world *world)
 {
+	if (world->tier != NULL)
+		sim_tier_kill(world->tier);
 	node_free(world->node);
 	for (uint32_t i = 0; i < SIM_LANES; i++)
 		lane_drop_answers(&world->lanes[i]);
@@ -365,6 +381,8 @@ void sim_world_close(struct sim_world *world)
 
 void sim_kill_daemon(struct sim_world *world)
 {
+	if (world->tier != NULL)
+		sim_tier_kill(world->tier);
 	node_free(world->node);
 	world->node = NULL;
 	world->dead = false;
@@ -417,6 +435,20 @@ int sim_start_daemon(struct sim_world *world)
 	return err;
 }
 
+/* Let the disk go on, and tell the job that ends of it. False: nothing is due there. */
+static bool sim_tell_tier(struct sim_world *world)
+{
+	struct sim_tier *tier = world->tier;
+	uint32_t job;
+	int err;
+
+	if (tier == NULL || sim_tier_next(tier) > world->now_ns)
+		return false;
+	if (sim_tier_step(tier, &job, &err))
+		node_on_tier(world->node, job, err);
+	return true;
+}
+
 /* Tell one thing that happened; false: nothing is left to tell. */
 static bool sim_tell(struct sim_world *world)
 {
@@ -439,7 +471,7 @@ static bool sim_tell(struct sim_world *world)
 		node_on_exit(world->node, cid);
 		return true;
 	}
-	return false;
+	return sim_tell_tier(world);
 }
 
 static void do_step(struct sim_world *world, void *arg)
@@ -474,6 +506,8 @@ bool sim_advance(struct sim_world *world, uint64_t ns)
 	while (sim_settle(world)) {
 		uint64_t next = node_next(world->node);
 
+		if (world->tier != NULL)
+			next = MIN(next, sim_tier_next(world->tier));
 		if (next > end)
 			break;
 		/* What is due now and was not done would never be: do not stand still. */

@@ -24,6 +24,7 @@
 #define SIM_WORLD_H
 
 #include "base/rng.h"
+#include "disk.h"
 #include "node/node.h"
 
 #include <setjmp.h>
@@ -77,7 +78,8 @@ struct sim_world {
 	unsigned char *index;
 	unsigned char *index_there; /* a byte for each page: allocated */
 	struct sim_holds holds[CLIENT_LIMIT];
-	bool disk_is_full; /* no file can grow; new counts files can still be made */
+	bool disk_is_full;     /* no file can grow; new counts files can still be made */
+	struct sim_tier *tier; /* the caller's, set before a start; NULL: no disk tier */
 
 	struct sim_process processes[SIM_PROCESSES];
 	uint32_t process_count;
@@ -95,6 +97,8 @@ struct sim_world {
 
 void sim_world_open(struct sim_world *world, const struct sim_setup *setup);
 void sim_world_close(struct sim_world *world);
+/* The host stops, while no daemon runs: the segments are made anew. */
+void sim_world_lose(struct sim_world *world);
 /* This world for a node, for who puts calls of its own before or in place of some. */
 struct env sim_env(struct sim_world *world);
 /* What clients may touch has been allocated before they could know of it. */
@@ -103,7 +107,7 @@ void sim_check_holes(const struct sim_world *world);
 /* ---- the daemon ---------------------------------------------------------- */
 
 int sim_start_daemon(struct sim_world *world);
-/* As by kill -9: the segments stay, every lane breaks. */
+/* As by kill -9: the segments and the disk tier stay, every lane breaks. */
 void sim_kill_daemon(struct sim_world *world);
 /* Turn the node until it has nothing more to do now, and tell it what follows. False: it
  * died (a fault's kill) or was not there. */

@@ -1,5 +1,6 @@
 /*
  * core_fixture.h - a master over plain memory with three clients, for the tests of core.
+ * With a disk it is what disk_fixture.h makes of it.
  *
  * Every helper that changes something ends with core_check(). The wall clock stands
  * still, so that generations must rise by themselves.
@@ -43,6 +44,7 @@ struct core {
 	struct master master;
 	void *memory;
 	size_t memory_size;
+	struct disk_config disk;
 	struct core_client clients[CORE_CLIENTS];
 	uint32_t tells[32], ntells;
 	uint64_t now, op, generation;
@@ -102,7 +104,13 @@ static inline void core_die(struct core *core, uint32_t client)
 
 static inline void core_master(struct core *core, struct recovery *ret)
 {
-	struct master_config config = {10, 20, core->share.header->hash_seed, 7};
+	struct master_config config = {
+		.low_permille = 10,
+		.high_permille = 20,
+		.hash_seed = core->share.header->hash_seed,
+		.generation_salt = 7,
+		.disk = core->disk,
+	};
 
 	memset(core->memory, 0, core->memory_size);
 	master_init(&core->master, &core->share, &config, core->memory);
@@ -116,13 +124,14 @@ static inline void core_master(struct core *core, struct recovery *ret)
 	core_assert(core);
 }
 
-static inline void core_open(
-	struct core *core, uint64_t pool_size, uint32_t nslots, uint32_t slots_limit)
+static inline void core_open_disk(struct core *core, uint64_t pool_size, uint32_t nslots,
+	uint32_t slots_limit, const struct disk_config *disk)
 {
 	struct recovery recovery;
 	struct share_header *header;
 
 	memset(core, 0, sizeof(*core));
+	core->disk = *disk;
 	core->now = 1000000000;
 	share_init(&core->share, core_memory(share_index_size(slots_limit)),
 		core_memory(pool_size));
@@ -132,11 +141,19 @@ static inline void core_open(
 	header->hash_seed = 42;
 	header->nslots = nslots;
 	header->log2_buckets = share_log2_buckets(nslots);
-	core->memory_size = master_memory_size(slots_limit);
+	core->memory_size = master_memory_size(slots_limit, disk);
 	core->memory = core_memory(core->memory_size);
 	core_master(core, &recovery);
 	for (uint32_t i = 0; i < CORE_CLIENTS; i++)
 		core_attach(core, i);
+}
+
+static inline void core_open(
+	struct core *core, uint64_t pool_size, uint32_t nslots, uint32_t slots_limit)
+{
+	struct disk_config none = {0};
+
+	core_open_disk(core, pool_size, nslots, slots_limit, &none);
 }
 
 static inline void core_restart(struct core *core, struct recovery *ret)
@@ -258,6 +275,18 @@ static inline void core_give(struct core *core, uint32_t client, uint32_t slot)
 	assert_true(hold_give(&core->clients[client].holder, core->share.slots, slot));
 }
 
+/* A client reads the object, and its hold has ended. */
+static inline void core_read(struct core *core, uint32_t client, const char *key)
+{
+	struct index_key at = core_key(key);
+	uint32_t slot = SLOT_NONE;
+
+	assert_int_equal(index_find(&core->share, &core->clients[client].holder, &at,
+				 HOLD_HEAT, &slot),
+		HOLD_OK);
+	core_give(core, client, slot);
+}
+
 /* Deliver what clients have told. */
 static inline void core_deliver(struct core *core)
 {
@@ -288,12 +317,15 @@ static inline void core_run(struct core *core)
 	}
 }
 
+/* How much was due by then, in the pool and on disk. */
 static inline uint32_t core_advance(struct core *core, uint64_t ns)
 {
 	uint32_t count = 0;
+	uint64_t hash;
 
 	core->now += ns;
-	while (master_advance(&core->master, core->now) != SLOT_NONE) {
+	while (master_advance(&core->master, core->now) != SLOT_NONE ||
+		master_disk_expire(&core->master, core->now, &hash)) {
 		core_assert(core);
 		count++;
 	}

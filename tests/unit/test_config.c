@@ -82,6 +82,13 @@ static void test_watermarks_must_be_in_order(void **state)
 	refused("--low=2.5% is above --high=2.0%");
 }
 
+static void test_leases_must_be_in_order(void **state)
+{
+	(void)state;
+	config.lease_min = config.lease_max + 1000000;
+	refused("--lease-min=30001ms is above --lease-max=30000ms");
+}
+
 static void test_long_paths_are_refused(void **state)
 {
 	static char path[CONFIG_PATH_MAX + 1];
@@ -103,6 +110,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_wrong_lists_are_refused),
 	TEST(test_wrong_modes_are_refused),
 	TEST(test_watermarks_must_be_in_order),
+	TEST(test_leases_must_be_in_order),
 	TEST(test_long_paths_are_refused),
 };
 

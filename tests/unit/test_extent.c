@@ -77,6 +77,15 @@ static void release(struct fixture *fix, uint32_t rec)
 	assert_true(extent_map_check(&fix->map));
 }
 
+static uint32_t take(
+	struct fixture *fix, enum extent_window which, uint64_t off, uint64_t size)
+{
+	uint32_t rec = extent_window_take(&fix->map, which, bytes(off), bytes(size), 1);
+
+	assert_true(extent_map_check(&fix->map));
+	return rec;
+}
+
 /* The layout as text, "U4 F12 W8": kind and granules of each block by address. */
 static void assert_layout(const struct fixture *fix, const char *want)
 {
@@ -387,8 +396,8 @@ static void test_rebuild(void **state)
 	fixture_close(&down);
 }
 
-/* With n runs in the worst layout, and a window that cuts two holes, all records are
- * used, and one more run is refused without a change. */
+/* With n runs in the worst layout, and windows whose edges cut four holes, all records are
+ * used, and one more run is refused without a change, wherever it is asked for. */
 static void test_records_exhausted(void **state)
 {
 	struct fixture fix;
@@ -399,21 +408,28 @@ static void test_records_exhausted(void **state)
 	fixture_open(&fix, 220, 5);
 	for (uint32_t i = 0; i < 5; i++)
 		assert_int_not_equal(place(&fix, 20 + 40 * i, 20), EXTENT_NONE);
-	extent_window_open(map, 0, bytes(10), bytes(200));
+	extent_window_open(map, EXTENT_CLEARING, 0, bytes(10), bytes(80));
+	extent_window_open(map, EXTENT_TURNING, 0, bytes(130), bytes(80));
 	assert_true(extent_map_check(map));
-	assert_layout(&fix, "F10 W10 U20 W20 U20 W20 U20 W20 U20 W20 U20 W10 F10");
+	assert_layout(
+		&fix, "F10 W10 U20 W20 U20 W10 F10 U20 F10 W10 U20 W20 U20 W10 F10");
 	assert_int_equal(map->high, map->limit);
 	memcpy(before, fix.records, sizeof(before));
 	assert_int_equal(extent_largest_fit(map, 1), 0);
 	assert_int_equal(alloc(&fix, 1, 1), EXTENT_NONE);
 	assert_int_equal(place(&fix, 0, 1), EXTENT_NONE);
-	extent_window_close(map);
-	extent_window_open(map, 0, bytes(42), bytes(10));
+	assert_int_equal(take(&fix, EXTENT_TURNING, 130, 1), EXTENT_NONE);
+	assert_int_equal(
+		extent_split(map, extent_next(map, map->windows[0].first), bytes(1), 1),
+		EXTENT_NONE);
+	extent_window_close(map, EXTENT_CLEARING);
+	extent_window_open(map, EXTENT_CLEARING, 0, bytes(42), bytes(10));
 	memcpy(before, fix.records, sizeof(before));
 	assert_int_equal(extent_window_claim(map, bytes(4), 1, 1), EXTENT_NONE);
-	assert_true(extent_window_is_open(map));
+	assert_true(extent_window_is_open(map, EXTENT_CLEARING));
 	assert_memory_equal(before, fix.records, sizeof(before));
-	extent_window_close(map);
+	extent_window_close(map, EXTENT_CLEARING);
+	extent_window_close(map, EXTENT_TURNING);
 	assert_layout(&fix, "F20 U20 F20 U20 F20 U20 F20 U20 F20 U20 F20");
 	release(&fix, extent_next(map, 0));
 	assert_int_equal(extent_largest_fit(map, 1), bytes(60));
@@ -432,14 +448,14 @@ static void test_window_withholds(void **state)
 	left = place(&fix, 10, 10);
 	inside = place(&fix, 50, 10);
 	right = place(&fix, 80, 10);
-	assert_false(extent_window_is_open(map));
-	extent_window_open(map, right, bytes(30), bytes(40));
+	assert_false(extent_window_is_open(map, EXTENT_CLEARING));
+	extent_window_open(map, EXTENT_CLEARING, right, bytes(30), bytes(40));
 	assert_true(extent_map_check(map));
-	assert_true(extent_window_is_open(map));
+	assert_true(extent_window_is_open(map, EXTENT_CLEARING));
 	assert_layout(&fix, "F10 U10 F10 W20 U10 W10 F10 U10 F10");
-	assert_int_equal(extent_window_missing(map), bytes(10));
-	assert_true(extent_in_window(map, inside));
-	assert_false(extent_in_window(map, left));
+	assert_int_equal(extent_window_missing(map, EXTENT_CLEARING), bytes(10));
+	assert_true(extent_in_window(map, EXTENT_CLEARING, inside));
+	assert_false(extent_in_window(map, EXTENT_CLEARING, left));
 	assert_int_equal(extent_total_bytes(map, EXTENT_WITHHELD), bytes(30));
 	assert_int_equal(extent_largest_fit(map, 1), bytes(10));
 	assert_int_equal(alloc(&fix, 11, 1), EXTENT_NONE);
@@ -453,8 +469,8 @@ static void test_window_withholds(void **state)
 	assert_layout(&fix, "F30 W20 U10 W10 F30");
 	release(&fix, inside);
 	assert_layout(&fix, "F30 W40 F30");
-	assert_int_equal(extent_window_missing(map), 0);
-	extent_window_close(map);
+	assert_int_equal(extent_window_missing(map, EXTENT_CLEARING), 0);
+	extent_window_close(map, EXTENT_CLEARING);
 	assert_layout(&fix, "F100");
 	fixture_close(&fix);
 }
@@ -469,11 +485,11 @@ static void test_window_close_unfinished(void **state)
 	fixture_open(&fix, 100, 10);
 	rec = place(&fix, 40, 10);
 	place(&fix, 55, 5);
-	extent_window_open(&fix.map, 0, bytes(20), bytes(60));
+	extent_window_open(&fix.map, EXTENT_CLEARING, 0, bytes(20), bytes(60));
 	release(&fix, rec);
 	assert_layout(&fix, "F20 W35 U5 W20 F20");
-	assert_int_equal(extent_window_missing(&fix.map), bytes(5));
-	extent_window_close(&fix.map);
+	assert_int_equal(extent_window_missing(&fix.map, EXTENT_CLEARING), bytes(5));
+	extent_window_close(&fix.map, EXTENT_CLEARING);
 	assert_layout(&fix, "F55 U5 F40");
 	fixture_close(&fix);
 }
@@ -488,20 +504,20 @@ static void test_window_claim(void **state)
 	fixture_open(&fix, 100, 10);
 	place(&fix, 0, 5);
 	rec = place(&fix, 30, 10);
-	extent_window_open(map, rec, bytes(20), bytes(40));
+	extent_window_open(map, EXTENT_CLEARING, rec, bytes(20), bytes(40));
 	release(&fix, rec);
 	assert_layout(&fix, "U5 F15 W40 F40");
 	rec = extent_window_claim(map, bytes(16), bytes(16), 77);
 	assert_int_equal(off_of(map, rec), 32);
 	assert_int_equal(extent_record(map, rec)->owner, 77);
-	assert_false(extent_window_is_open(map));
+	assert_false(extent_window_is_open(map, EXTENT_CLEARING));
 	assert_layout(&fix, "U5 F27 U16 F52");
 	assert_true(extent_map_check(map));
 
 	/* All of it, from the start of the space to its end. */
 	release(&fix, rec);
 	release(&fix, extent_first(map));
-	extent_window_open(map, 0, 0, bytes(100));
+	extent_window_open(map, EXTENT_CLEARING, 0, 0, bytes(100));
 	assert_layout(&fix, "W100");
 	assert_int_equal(alloc(&fix, 1, 1), EXTENT_NONE);
 	rec = extent_window_claim(map, bytes(100), bytes(4096), 78);
@@ -509,11 +525,11 @@ static void test_window_claim(void **state)
 	assert_layout(&fix, "U100");
 
 	/* A window that is one used run. */
-	extent_window_open(map, 0, 0, bytes(100));
-	assert_int_equal(extent_window_missing(map), bytes(100));
+	extent_window_open(map, EXTENT_CLEARING, 0, 0, bytes(100));
+	assert_int_equal(extent_window_missing(map, EXTENT_CLEARING), bytes(100));
 	release(&fix, 0);
 	assert_layout(&fix, "W100");
-	extent_window_close(map);
+	extent_window_close(map, EXTENT_CLEARING);
 	assert_layout(&fix, "F100");
 	fixture_close(&fix);
 }
@@ -525,7 +541,7 @@ static void test_window_inside_one_hole(void **state)
 
 	(void)state;
 	fixture_open(&fix, 100, 10);
-	extent_window_open(&fix.map, 0, bytes(40), bytes(20));
+	extent_window_open(&fix.map, EXTENT_CLEARING, 0, bytes(40), bytes(20));
 	assert_layout(&fix, "F40 W20 F40");
 	assert_int_not_equal(alloc(&fix, 40, 1), EXTENT_NONE);
 	assert_int_not_equal(alloc(&fix, 40, 1), EXTENT_NONE);
@@ -533,6 +549,121 @@ static void test_window_inside_one_hole(void **state)
 	assert_int_equal(alloc(&fix, 1, 1), EXTENT_NONE);
 	assert_int_not_equal(extent_window_claim(&fix.map, bytes(20), 1, 1), EXTENT_NONE);
 	assert_layout(&fix, "U40 U20 U40");
+	fixture_close(&fix);
+}
+
+/* Holes on the two sides of a common edge stay two, and each window lives by itself. */
+static void test_adjacent_windows(void **state)
+{
+	struct fixture fix;
+	struct extent_map *map = &fix.map;
+	uint32_t left, right;
+
+	(void)state;
+	fixture_open(&fix, 100, 10);
+	left = place(&fix, 40, 10);
+	right = place(&fix, 50, 10);
+	extent_window_open(map, EXTENT_TURNING, 0, bytes(50), bytes(50));
+	extent_window_open(map, EXTENT_CLEARING, 0, bytes(20), bytes(30));
+	assert_layout(&fix, "F20 W20 U10 U10 W40");
+	assert_int_equal(extent_window_first(map, EXTENT_TURNING), right);
+	assert_int_equal(extent_window_missing(map, EXTENT_CLEARING), bytes(10));
+	assert_int_equal(extent_window_missing(map, EXTENT_TURNING), bytes(10));
+	assert_true(extent_in_window(map, EXTENT_TURNING, right));
+	assert_false(extent_in_window(map, EXTENT_CLEARING, right));
+	assert_false(extent_in_window(map, EXTENT_TURNING, left));
+	release(&fix, left);
+	release(&fix, right);
+	assert_layout(&fix, "F20 W30 W50");
+	assert_int_equal(extent_largest_fit(map, 1), bytes(20));
+	extent_window_close(map, EXTENT_CLEARING);
+	assert_true(extent_map_check(map));
+	assert_layout(&fix, "F50 W50");
+	assert_int_equal(extent_window_off(map, EXTENT_TURNING), bytes(50));
+	assert_int_equal(extent_window_end(map, EXTENT_TURNING), bytes(100));
+	assert_int_equal(extent_window_end(map, EXTENT_CLEARING), 0);
+
+	extent_window_open(map, EXTENT_CLEARING, 0, bytes(10), bytes(40));
+	assert_int_equal(extent_window_claim(map, bytes(40), 1, 1),
+		extent_prev(map, extent_window_first(map, EXTENT_TURNING)));
+	assert_layout(&fix, "F10 U40 W50");
+	extent_window_close(map, EXTENT_TURNING);
+	assert_true(extent_map_check(map));
+	assert_layout(&fix, "F10 U40 F50");
+	fixture_close(&fix);
+}
+
+static void test_window_take(void **state)
+{
+	struct fixture fix;
+	struct extent_map *map = &fix.map;
+	uint32_t rec;
+
+	(void)state;
+	fixture_open(&fix, 100, 10);
+	place(&fix, 70, 10);
+	extent_window_open(map, EXTENT_CLEARING, 0, bytes(20), bytes(20));
+	extent_window_open(map, EXTENT_TURNING, 0, bytes(40), bytes(50));
+	assert_layout(&fix, "F20 W20 W30 U10 W10 F10");
+
+	/* Outside, over an edge, over a run, and what no space could have. */
+	assert_int_equal(take(&fix, EXTENT_TURNING, 39, 1), EXTENT_NONE);
+	assert_int_equal(take(&fix, EXTENT_TURNING, 39, 2), EXTENT_NONE);
+	assert_int_equal(take(&fix, EXTENT_CLEARING, 39, 2), EXTENT_NONE);
+	assert_int_equal(take(&fix, EXTENT_TURNING, 60, 11), EXTENT_NONE);
+	assert_int_equal(take(&fix, EXTENT_TURNING, 75, 1), EXTENT_NONE);
+	assert_int_equal(take(&fix, EXTENT_TURNING, 80, 11), EXTENT_NONE);
+	assert_int_equal(take(&fix, EXTENT_TURNING, 90, 1), EXTENT_NONE);
+	assert_int_equal(extent_window_take(map, EXTENT_TURNING, bytes(41) + 1, 1, 1),
+		EXTENT_NONE);
+	assert_int_equal(
+		extent_window_take(map, EXTENT_TURNING, bytes(41), UINT64_MAX, 1),
+		EXTENT_NONE);
+	assert_int_equal(
+		extent_window_take(map, EXTENT_TURNING, UINT64_MAX, 1, 1), EXTENT_NONE);
+	assert_layout(&fix, "F20 W20 W30 U10 W10 F10");
+
+	rec = extent_window_take(map, EXTENT_TURNING, bytes(50), bytes(5), 7);
+	assert_layout(&fix, "F20 W20 W10 U5 W15 U10 W10 F10");
+	assert_int_equal(extent_record(map, rec)->owner, 7);
+	assert_int_equal(extent_window_missing(map, EXTENT_TURNING), bytes(15));
+	assert_true(extent_window_is_open(map, EXTENT_TURNING));
+	assert_int_equal(take(&fix, EXTENT_TURNING, 50, 1), EXTENT_NONE);
+	assert_int_not_equal(take(&fix, EXTENT_TURNING, 40, 10), EXTENT_NONE);
+	assert_int_not_equal(take(&fix, EXTENT_TURNING, 55, 15), EXTENT_NONE);
+	assert_layout(&fix, "F20 W20 U10 U5 U15 U10 W10 F10");
+	release(&fix, extent_window_first(map, EXTENT_TURNING));
+	release(&fix, rec);
+	assert_layout(&fix, "F20 W20 W15 U15 U10 W10 F10");
+	fixture_close(&fix);
+}
+
+static void test_split(void **state)
+{
+	struct fixture fix;
+	struct extent_map *map = &fix.map;
+	uint32_t rec, rest;
+
+	(void)state;
+	fixture_open(&fix, 100, 10);
+	rec = place(&fix, 80, 20);
+	rest = extent_split(map, rec, bytes(15), 9);
+	assert_true(extent_map_check(map));
+	assert_layout(&fix, "F80 U15 U5");
+	assert_int_equal(off_of(map, rec), 80);
+	assert_int_equal(extent_record(map, rec)->owner, 1);
+	assert_int_equal(off_of(map, rest), 95);
+	assert_int_equal(extent_record(map, rest)->owner, 9);
+
+	/* In a window; its account stays. */
+	extent_window_open(map, EXTENT_TURNING, 0, bytes(80), bytes(20));
+	assert_int_not_equal(extent_split(map, rec, bytes(1), 2), EXTENT_NONE);
+	assert_true(extent_map_check(map));
+	assert_layout(&fix, "F80 U1 U14 U5");
+	assert_int_equal(extent_window_missing(map, EXTENT_TURNING), bytes(20));
+	release(&fix, rec);
+	release(&fix, rest);
+	assert_layout(&fix, "F80 W1 U14 W5");
 	fixture_close(&fix);
 }
 
@@ -548,29 +679,65 @@ static void break_front_edge(void *arg)
 {
 	struct fixture *fix = arg;
 
-	extent_window_open(&fix->map, 0, bytes(45), bytes(10));
+	extent_window_open(&fix->map, EXTENT_CLEARING, 0, bytes(45), bytes(10));
 }
 
 static void break_back_edge(void *arg)
 {
 	struct fixture *fix = arg;
 
-	extent_window_open(&fix->map, 0, bytes(30), bytes(15));
+	extent_window_open(&fix->map, EXTENT_CLEARING, 0, bytes(30), bytes(15));
 }
 
 static void break_second_window(void *arg)
 {
 	struct fixture *fix = arg;
 
-	extent_window_open(&fix->map, 0, bytes(0), bytes(10));
-	extent_window_open(&fix->map, 0, bytes(60), bytes(10));
+	extent_window_open(&fix->map, EXTENT_CLEARING, 0, bytes(0), bytes(10));
+	extent_window_open(&fix->map, EXTENT_CLEARING, 0, bytes(60), bytes(10));
+}
+
+static void break_shared_granule(void *arg)
+{
+	struct fixture *fix = arg;
+
+	extent_window_open(&fix->map, EXTENT_TURNING, 0, bytes(0), bytes(10));
+	extent_window_open(&fix->map, EXTENT_CLEARING, 0, bytes(0), bytes(10));
+}
+
+static void break_take_of_closed(void *arg)
+{
+	struct fixture *fix = arg;
+
+	extent_window_take(&fix->map, EXTENT_TURNING, 0, bytes(1), 1);
+}
+
+static void break_split_of_hole(void *arg)
+{
+	struct fixture *fix = arg;
+
+	extent_split(&fix->map, 0, bytes(1), 1);
+}
+
+static void break_split_of_all(void *arg)
+{
+	struct fixture *fix = arg;
+
+	extent_split(&fix->map, extent_next(&fix->map, 0), bytes(10), 1);
+}
+
+static void break_split_in_granule(void *arg)
+{
+	struct fixture *fix = arg;
+
+	extent_split(&fix->map, extent_next(&fix->map, 0), bytes(5) + 1, 1);
 }
 
 static void break_early_claim(void *arg)
 {
 	struct fixture *fix = arg;
 
-	extent_window_open(&fix->map, 0, bytes(30), bytes(30));
+	extent_window_open(&fix->map, EXTENT_CLEARING, 0, bytes(30), bytes(30));
 	extent_window_claim(&fix->map, bytes(5), 1, 1);
 }
 
@@ -578,7 +745,7 @@ static void break_large_claim(void *arg)
 {
 	struct fixture *fix = arg;
 
-	extent_window_open(&fix->map, 0, bytes(1), bytes(10));
+	extent_window_open(&fix->map, EXTENT_CLEARING, 0, bytes(1), bytes(10));
 	extent_window_claim(&fix->map, bytes(10), bytes(2), 1);
 }
 
@@ -599,8 +766,10 @@ static void break_large_space(void *arg)
 static void test_misuse_stops(void **state)
 {
 	static void (*const breaks[])(void *arg) = {break_double_free, break_front_edge,
-		break_back_edge, break_second_window, break_early_claim,
-		break_large_claim, break_odd_align, break_large_space};
+		break_back_edge, break_second_window, break_shared_granule,
+		break_take_of_closed, break_split_of_hole, break_split_of_all,
+		break_split_in_granule, break_early_claim, break_large_claim,
+		break_odd_align, break_large_space};
 	struct fixture fix;
 
 	(void)state;
@@ -630,6 +799,7 @@ static void test_check_sees_damage(void **state)
 {
 	struct fixture fix;
 	struct extent_map *map = &fix.map;
+	struct extent_range *clearing, *turning;
 	uint32_t run, hole, withheld, spare, gone[2];
 
 	(void)state;
@@ -640,10 +810,13 @@ static void test_check_sees_damage(void **state)
 	run = place(&fix, 60, 10);
 	release(&fix, gone[0]);
 	release(&fix, gone[1]);
-	extent_window_open(map, 0, bytes(80), bytes(10));
-	assert_layout(&fix, "F10 U10 F40 U10 F10 W10 F10");
+	extent_window_open(map, EXTENT_CLEARING, 0, bytes(80), bytes(10));
+	extent_window_open(map, EXTENT_TURNING, 0, bytes(90), bytes(5));
+	assert_layout(&fix, "F10 U10 F40 U10 F10 W10 W5 F5");
 	hole = extent_next(map, run);
 	withheld = extent_next(map, hole);
+	clearing = &map->windows[EXTENT_CLEARING];
+	turning = &map->windows[EXTENT_TURNING];
 	spare = map->spare;
 	assert_int_not_equal(spare, EXTENT_NONE);
 
@@ -674,11 +847,21 @@ static void test_check_sees_damage(void **state)
 	DAMAGE(map->totals[EXTENT_FREE].granules, 1);
 	DAMAGE(map->totals[EXTENT_FREE].count, 1);
 	DAMAGE(map->totals[EXTENT_USED].count, 1);
-	DAMAGE(map->window_off, 79);
-	DAMAGE(map->window_end, 91);
-	DAMAGE(map->window_end, 85);
-	DAMAGE(map->window_first, run);
-	DAMAGE(map->window_used, 1);
+	DAMAGE(clearing->off, 79);
+	DAMAGE(clearing->end, 91);
+	DAMAGE(clearing->end, 95);
+	DAMAGE(clearing->end, 85);
+	DAMAGE(clearing->first, run);
+	DAMAGE(clearing->first, turning->first);
+	DAMAGE(clearing->used, 1);
+	DAMAGE(turning->off, 89);
+	DAMAGE(turning->off, 80);
+	DAMAGE(turning->off, 95);
+	DAMAGE(turning->end, 100);
+	DAMAGE(turning->end, 101);
+	DAMAGE(turning->end, 90);
+	DAMAGE(turning->first, withheld);
+	DAMAGE(turning->used, 1);
 	DAMAGE(map->levels, 0);
 	DAMAGE(map->levels, map->levels | 1u << 31);
 	DAMAGE(map->bins[0], 0);
@@ -689,8 +872,28 @@ static void test_check_sees_damage(void **state)
 	fixture_close(&fix);
 }
 
+/* Windows that share a run, with both accounts right, are seen too. */
+static void test_check_sees_overlap(void **state)
+{
+	struct fixture fix;
+	struct extent_map *map = &fix.map;
+
+	(void)state;
+	fixture_open(&fix, 100, 10);
+	place(&fix, 90, 5);
+	extent_window_open(map, EXTENT_CLEARING, 0, bytes(80), bytes(10));
+	extent_window_open(map, EXTENT_TURNING, 0, bytes(90), bytes(5));
+	assert_true(extent_map_check(map));
+	map->windows[EXTENT_CLEARING].end = 95;
+	map->windows[EXTENT_CLEARING].used = 5;
+	assert_false(extent_map_check(map));
+	map->windows[EXTENT_CLEARING].end = 90;
+	map->windows[EXTENT_CLEARING].used = 0;
+	fixture_close(&fix);
+}
+
 /*
- * The model: one number for each granule, 0 where it is free, and the window's range.
+ * The model: one number for each granule, 0 where it is free, and the windows' ranges.
  * `recs` are the map's records of the runs, in no order.
  */
 #define MODEL_GRANULES 700
@@ -702,28 +905,44 @@ struct model {
 	uint32_t granules;
 	uint32_t run_limit;
 	uint32_t owner_at[MODEL_GRANULES];
-	uint32_t window_off;
-	uint32_t window_end;
+	struct {
+		uint32_t off, end;
+	} windows[EXTENT_WINDOWS];
 	uint32_t recs[MODEL_RUNS];
 	uint32_t run_count;
 	uint32_t last_owner;
 };
 
-static bool model_is_open(const struct model *model)
+static bool model_is_open(const struct model *model, uint32_t which)
 {
-	return model->window_off < model->window_end;
+	return model->windows[which].off < model->windows[which].end;
 }
 
-/* Granules from `off` on that extent_alloc() may give out in one piece. */
-static uint32_t model_room(const struct model *model, uint32_t off)
+/* The window of granule `at`, or EXTENT_WINDOWS. */
+static uint32_t model_window_at(const struct model *model, uint32_t at)
+{
+	for (uint32_t which = 0; which < EXTENT_WINDOWS; which++) {
+		if (at >= model->windows[which].off && at < model->windows[which].end)
+			return which;
+	}
+	return EXTENT_WINDOWS;
+}
+
+/* Granules from `off` on that are nobody's and lie in `window`; in none: those that
+ * extent_alloc() may give out in one piece. */
+static uint32_t model_room_in(const struct model *model, uint32_t window, uint32_t off)
 {
 	uint32_t at = off;
 
-	for (; at < model->granules && model->owner_at[at] == 0; at++) {
-		if (at >= model->window_off && at < model->window_end)
-			break;
-	}
+	while (at < model->granules && model->owner_at[at] == 0 &&
+		model_window_at(model, at) == window)
+		at++;
 	return at - off;
+}
+
+static uint32_t model_room(const struct model *model, uint32_t off)
+{
+	return model_room_in(model, EXTENT_WINDOWS, off);
 }
 
 static uint32_t model_largest(const struct model *model, uint32_t align)
@@ -828,7 +1047,8 @@ static bool model_is_inside_run(const struct model *model, uint32_t off)
 	       model->owner_at[off] == model->owner_at[off - 1];
 }
 
-static void model_window_open(struct model *model)
+/* A range that ends no run in its middle and leaves the other window alone. */
+static void model_window_open(struct model *model, enum extent_window which)
 {
 	uint32_t off = (uint32_t)rng_below(&model->rng, model->granules);
 	uint32_t end = off + 1 + (uint32_t)rng_below(&model->rng, model->granules - off);
@@ -836,25 +1056,38 @@ static void model_window_open(struct model *model)
 
 	while (model_is_inside_run(model, off))
 		off--;
+	if (model_window_at(model, off) != EXTENT_WINDOWS)
+		off = model->windows[model_window_at(model, off)].end;
 	while (model_is_inside_run(model, end))
 		end++;
+	for (uint32_t at = off; at < end; at++) {
+		if (model_window_at(model, at) != EXTENT_WINDOWS)
+			end = at; /* next to it */
+	}
+	if (off >= end)
+		return;
 	if (model->run_count > 0)
 		near = model->recs[rng_below(&model->rng, model->run_count)];
-	extent_window_open(&model->fix.map, near, bytes(off), bytes(end - off));
-	model->window_off = off;
-	model->window_end = end;
+	extent_window_open(&model->fix.map, which, near, bytes(off), bytes(end - off));
+	model->windows[which].off = off;
+	model->windows[which].end = end;
 }
 
-static void model_window_end(struct model *model)
+static void model_window_close(struct model *model, enum extent_window which)
+{
+	extent_window_close(&model->fix.map, which);
+	model->windows[which].off = model->windows[which].end = 0;
+}
+
+static void model_window_claim(struct model *model)
 {
 	uint32_t align = model_align(model);
-	uint32_t off = (uint32_t)align_up_u64(model->window_off, align);
-	uint32_t end = model->window_end;
+	uint32_t off = (uint32_t)align_up_u64(model->windows[EXTENT_CLEARING].off, align);
+	uint32_t end = model->windows[EXTENT_CLEARING].end;
 	uint32_t rec, size;
 
-	if (extent_window_missing(&model->fix.map) > 0 || off >= end) {
-		extent_window_close(&model->fix.map);
-		model->window_off = model->window_end = 0;
+	if (extent_window_missing(&model->fix.map, EXTENT_CLEARING) > 0 || off >= end) {
+		model_window_close(model, EXTENT_CLEARING);
 		return;
 	}
 	size = 1 + (uint32_t)rng_below(&model->rng, end - off);
@@ -863,29 +1096,76 @@ static void model_window_end(struct model *model)
 	assert_true((rec == EXTENT_NONE) == (model->run_count == model->run_limit));
 	if (rec == EXTENT_NONE)
 		return;
-	model->window_off = model->window_end = 0;
+	model->windows[EXTENT_CLEARING].off = model->windows[EXTENT_CLEARING].end = 0;
 	assert_int_equal(off_of(&model->fix.map, rec), off);
 	model_add(model, rec, size, align);
 }
 
-/* Bytes of each kind, those missing in the window, and what each granule is. */
+static void model_window_take(struct model *model, enum extent_window which)
+{
+	uint32_t start = model->windows[which].off;
+	uint32_t end = model->windows[which].end;
+	uint32_t off = start + (uint32_t)rng_below(&model->rng, end - start);
+	uint32_t size = model_size(model);
+	uint32_t rec;
+	bool fits;
+
+	if (rng_chance(&model->rng, 10))
+		off = (uint32_t)rng_below(&model->rng, model->granules);
+	fits = model->run_count < model->run_limit &&
+	       model_room_in(model, which, off) >= size;
+	rec = extent_window_take(
+		&model->fix.map, which, bytes(off), bytes(size), ++model->last_owner);
+	assert_true((rec != EXTENT_NONE) == fits);
+	if (fits) {
+		assert_int_equal(off_of(&model->fix.map, rec), off);
+		model_add(model, rec, size, 1);
+	}
+}
+
+static void model_split(struct model *model)
+{
+	struct extent_map *map = &model->fix.map;
+	uint32_t rec, rest, off, size, keep;
+
+	if (model->run_count == 0)
+		return;
+	rec = model->recs[rng_below(&model->rng, model->run_count)];
+	off = off_of(map, rec);
+	size = extent_record(map, rec)->size;
+	if (size == 1)
+		return;
+	keep = 1 + (uint32_t)rng_below(&model->rng, size - 1);
+	rest = extent_split(map, rec, bytes(keep), ++model->last_owner);
+	assert_true((rest == EXTENT_NONE) == (model->run_count == model->run_limit));
+	if (rest == EXTENT_NONE)
+		return;
+	model_fill(model, off + keep, size - keep, 0);
+	assert_int_equal(off_of(map, rec), off);
+	assert_int_equal(extent_record(map, rec)->size, keep);
+	assert_int_equal(off_of(map, rest), off + keep);
+	model_add(model, rest, size - keep, 1);
+}
+
+/* Bytes of each kind, those missing in the windows, and what each granule is. */
 static void model_compare(const struct model *model)
 {
 	const struct extent_map *map = &model->fix.map;
 	uint32_t counts[EXTENT_KINDS] = {0};
-	uint32_t missing = 0;
+	uint32_t missing[EXTENT_WINDOWS + 1] = {0};
 	uint32_t rec = extent_first(map);
 
 	assert_true(extent_map_check(map));
 	for (uint32_t at = 0; at < model->granules; at++) {
-		bool inside = at >= model->window_off && at < model->window_end;
-		enum extent_kind kind = inside ? EXTENT_WITHHELD : EXTENT_FREE;
+		uint32_t window = model_window_at(model, at);
+		enum extent_kind kind = window == EXTENT_WINDOWS ? EXTENT_FREE
+								 : EXTENT_WITHHELD;
 
 		if (at == off_of(map, rec) + extent_record(map, rec)->size)
 			rec = extent_next(map, rec);
 		if (model->owner_at[at] != 0) {
 			kind = EXTENT_USED;
-			missing += inside;
+			missing[window]++;
 			assert_int_equal(
 				extent_record(map, rec)->owner, model->owner_at[at]);
 		}
@@ -894,25 +1174,46 @@ static void model_compare(const struct model *model)
 	}
 	for (uint32_t kind = 0; kind < EXTENT_KINDS; kind++)
 		assert_int_equal(extent_total_bytes(map, kind), bytes(counts[kind]));
-	assert_int_equal(extent_window_missing(map), bytes(missing));
+	for (uint32_t which = 0; which < EXTENT_WINDOWS; which++) {
+		assert_int_equal(
+			extent_window_missing(map, which), bytes(missing[which]));
+		assert_int_equal(
+			extent_window_is_open(map, which), model_is_open(model, which));
+		assert_int_equal(
+			extent_window_off(map, which), bytes(model->windows[which].off));
+	}
 	assert_int_equal(extent_total_count(map, EXTENT_USED), model->run_count);
-	assert_int_equal(extent_window_is_open(map), model_is_open(model));
+}
+
+static void model_window_step(struct model *model, enum extent_window which)
+{
+	uint64_t dice = rng_below(&model->rng, 100);
+
+	if (!model_is_open(model, which))
+		model_window_open(model, which);
+	else if (which == EXTENT_CLEARING &&
+		 (extent_window_missing(&model->fix.map, which) == 0 || dice < 25))
+		model_window_claim(model);
+	else if (which == EXTENT_TURNING && dice < 10)
+		model_window_close(model, which);
+	else
+		model_window_take(model, which);
 }
 
 static void model_step(struct model *model)
 {
 	uint64_t dice = rng_below(&model->rng, 100);
 
-	if (dice < 42)
+	if (dice < 40)
 		model_alloc(model);
-	else if (dice < 50)
+	else if (dice < 47)
 		model_alloc_at(model);
-	else if (dice < 92)
+	else if (dice < 86)
 		model_free(model);
-	else if (!model_is_open(model))
-		model_window_open(model);
-	else if (extent_window_missing(&model->fix.map) == 0 || dice < 94)
-		model_window_end(model);
+	else if (dice < 90)
+		model_split(model);
+	else
+		model_window_step(model, dice < 95 ? EXTENT_CLEARING : EXTENT_TURNING);
 }
 
 static void test_random_against_model(void **state)
@@ -998,8 +1299,12 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_window_close_unfinished),
 	cmocka_unit_test(test_window_claim),
 	cmocka_unit_test(test_window_inside_one_hole),
+	cmocka_unit_test(test_adjacent_windows),
+	cmocka_unit_test(test_window_take),
+	cmocka_unit_test(test_split),
 	cmocka_unit_test(test_misuse_stops),
 	cmocka_unit_test(test_check_sees_damage),
+	cmocka_unit_test(test_check_sees_overlap),
 	cmocka_unit_test(test_random_against_model),
 	cmocka_unit_test(test_fixed_sizes_at_90_percent),
 };

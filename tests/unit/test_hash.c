@@ -34,6 +34,20 @@ static void test_known_values(void **state)
 	assert_true(hash_key(NULL, 0, 5) == hash_key("", 0, 5));
 }
 
+/* The name of the empty key is published with XXH3 too; the others are of this tree. */
+static void test_key128(void **state)
+{
+	uint64_t hash[2], other[2];
+
+	(void)state;
+	hash_key128("", 0, hash);
+	assert_true(hash[0] == 0x6001c324468d497full);
+	assert_true(hash[1] == 0x99aa06d3014798d8ull);
+	hash_key128("step/7/logits", 13, hash);
+	hash_key128("step/7/logitt", 13, other);
+	assert_true(hash[0] != other[0] && hash[1] != other[1]);
+}
+
 /* The inline hash and the dispatching one are built apart: each size up to well over the
  * longest key, where the algorithm changes its ways, and every alignment. */
 static void test_both_agree(void **state)
@@ -45,9 +59,14 @@ static void test_both_agree(void **state)
 		const unsigned char *at = bytes + size % 64;
 
 		assert_true(hash_bytes(at, size) == hash_key(at, size, 0));
+		assert_true(hash_bytes_seed(at, size, 0) == hash_bytes(at, size));
+		assert_true(hash_bytes_seed(at, size, size + 7) ==
+			    hash_key(at, size, size + 7));
 	}
-	for (size_t size = 4096; size <= BYTES_SIZE; size *= 2)
+	for (size_t size = 4096; size <= BYTES_SIZE; size *= 2) {
 		assert_true(hash_bytes(bytes, size) == hash_key(bytes, size, 0));
+		assert_true(hash_bytes_seed(bytes, size, 9) == hash_key(bytes, size, 9));
+	}
 	free(bytes);
 }
 
@@ -79,6 +98,7 @@ static void test_seed_counts(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_known_values),
+	cmocka_unit_test(test_key128),
 	cmocka_unit_test(test_both_agree),
 	cmocka_unit_test(test_every_bit_counts),
 	cmocka_unit_test(test_seed_counts),

@@ -654,11 +654,11 @@ static void put_of(struct core *core, uint32_t number, uint64_t size, bool softp
 static void test_memory_of_a_million_objects(void **state)
 {
 	const uint32_t nslots = 1u << 20, limit = 2u << 20;
-	struct master_config config = {10, 20, 42, 7};
+	struct master_config config = {10, 20, 42, 7, {0}};
 	struct recovery recovery;
 	struct core core = {.now = 1000};
 	size_t index_size = share_index_size(limit);
-	size_t private_size = master_memory_size(limit);
+	size_t private_size = master_memory_size(limit, &config.disk);
 	void *index = pages_new(index_size), *pool = pages_new(2048 * MIB);
 	void *private = pages_new(private_size);
 	uint64_t touched, objects;

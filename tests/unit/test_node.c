@@ -233,7 +233,7 @@ static void test_put_in_two_steps(void **state)
 	SEND(guest.lane, stat, .key = text("k"));
 	WANT(guest.lane, stated, &stated);
 	assert_int_equal(stated.size, 6);
-	assert_int_equal(stated.flags, PUT_SOFTPIN);
+	assert_int_equal(stated.flags, PUT_SOFTPIN | STAT_IN_POOL);
 	assert_int_equal(stated.expires_in_ns, UINT64_MAX);
 	SEND(guest.lane, put_end, .slot = 4000000, .life = 1);
 	want_error(guest.lane, ERR_NOT_FOUND, "no put");

@@ -1,7 +1,7 @@
 /*
  * Tests of node/: restarts, growth, moves and every fault point.
  */
-#include "node_guest.h"
+#include "node_disk.h"
 
 /* ---- restart ------------------------------------------------------------- */
 
@@ -190,7 +190,8 @@ static void test_error_goes_to_the_client_unchanged_and_leaves_nothing(void **st
 /* One of each request; whatever it answers is taken. The daemon may die of any. */
 static void everything(struct guest *guest)
 {
-	static unsigned char buffer[MSG_SIZE_MAX];
+	static unsigned char buffer[MSG_SIZE_MAX], value[3000];
+	static const char *const names[] = {"kept", "kept too"};
 	struct msg_put put_msg = {.key = text("small"),
 		.op = ++guest->ops,
 		.timeout_ns = SECOND,
@@ -211,7 +212,7 @@ static void everything(struct guest *guest)
 	do {                                                               \
 		size = msg_##name##_encode(buffer, sizeof(buffer), (msg)); \
 		if (!sim_send(&world, guest->lane, buffer, size) ||        \
-			!sim_advance(&world, SECOND))                      \
+			!sim_advance(&world, 3 * SECOND))                  \
 			return;                                            \
 		message = answer(guest->lane);                             \
 		assert_non_null(message);                                  \
@@ -237,7 +238,7 @@ static void everything(struct guest *guest)
 		ASK(read, &((struct msg_read){text("counted"), done.generation, 1}));
 	ASK(put_start, &start_msg);
 	if (msg_put_started_decode(message->bytes, message->size, &started) == 0)
-		ASK(put_end, &((struct msg_put_end){started.slot, started.life}));
+		ASK(put_end, &((struct msg_put_end){started.slot, started.life, 0}));
 	/* No room but by dropping the first. */
 	start_msg.key = text("larger");
 	start_msg.size = POOL / 4 * 3;
@@ -245,6 +246,27 @@ static void everything(struct guest *guest)
 	ASK(put_start, &start_msg);
 	if (msg_put_started_decode(message->bytes, message->size, &started) == 0)
 		ASK(put_abort, &((struct msg_put_abort){started.slot, started.life}));
+	/* To the disk, out of the pool, and back: of two objects one finds room in what is
+	 * kept for loads. */
+	put_msg.flags = PUT_SOFTPIN | PUT_DURABLE;
+	put_msg.readers = 0;
+	put_msg.value = (struct msg_bytes){value, sizeof(value)};
+	for (int i = 0; i < 2; i++) {
+		remove_msg.key = put_msg.key = text(names[i]);
+		ASK(remove, &remove_msg);
+		put_msg.op = ++guest->ops;
+		ASK(put, &put_msg);
+	}
+	start_msg.size = POOL - 4096;
+	start_msg.op = ++guest->ops;
+	ASK(put_start, &start_msg);
+	if (msg_put_started_decode(message->bytes, message->size, &started) == 0)
+		ASK(put_abort, &((struct msg_put_abort){started.slot, started.life}));
+	get_msg.timeout_ns = SECOND;
+	for (int i = 0; i < 2; i++) {
+		get_msg.key = text(names[i]);
+		ASK(get, &get_msg);
+	}
 #undef ASK
 	sim_process_end(&world, guest->pid);
 	(void)sim_settle(&world);
@@ -423,7 +445,7 @@ static const struct CMUnitTest tests[] = {
 #if FAULT_BUILD
 	TEST(test_sleep_delays_the_flow_and_nobody_else),
 	TEST(test_error_goes_to_the_client_unchanged_and_leaves_nothing),
-	TEST(test_every_point_with_every_action_ends_sound),
+	TEST_ON_DISK(test_every_point_with_every_action_ends_sound, setup_disk),
 	TEST(test_moves_with_faults),
 	TEST(test_moves_survive_a_kill),
 #endif

@@ -51,17 +51,6 @@ static void assert_bytes(struct core *core, const char *key, uint32_t byte)
 		assert_int_equal(core->share.pool[there->off + i], byte);
 }
 
-static void heat(struct core *core, const char *key)
-{
-	struct index_key at = core_key(key);
-	uint32_t slot;
-
-	assert_int_equal(
-		index_find(&core->share, &core->clients[0].holder, &at, HOLD_HEAT, &slot),
-		HOLD_OK);
-	core_give(core, 0, slot);
-}
-
 /* ---- tickets ------------------------------------------------------------------------- */
 
 static void test_ticket_is_granted_and_used(void **state)
@@ -182,7 +171,7 @@ static void test_the_coldest_leaves(void **state)
 	(void)state;
 	open_pool(&core);
 	(void)fill(&core, 16 * KIB, CORE_CACHE);
-	heat(&core, "0");
+	core_read(&core, 0, "0");
 	examined = core.master.stats.examined;
 	wait_for(&core, &ticket, 16 * KIB);
 	while (master_room_run(&core.master, core.now, 1))
@@ -208,7 +197,7 @@ static void test_a_new_object_is_cold(void **state)
 	(void)state;
 	open_pool(&core);
 	slot = core_put(&core, "old", POOL / 2, CORE_CACHE);
-	heat(&core, "old");
+	core_read(&core, 0, "old");
 	assert_int_equal(core_remove(&core, "old"), 0);
 	assert_int_equal(core_put(&core, "new", POOL / 2, CORE_CACHE), slot);
 	(void)core_put(&core, "other", POOL / 2, CORE_CACHE);
@@ -689,7 +678,7 @@ static void test_window_waits_for_a_slot(void **state)
 	core_run(&core);
 	assert_ptr_equal(granted(&core), &small[2]);
 	assert_null(granted(&core));
-	assert_int_equal(extent_window_missing(&core.master.extents), 0);
+	assert_int_equal(extent_window_missing(&core.master.extents, EXTENT_CLEARING), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		char key[8];
 
@@ -888,6 +877,7 @@ static void test_parked_is_served_and_removed(void **state)
 
 static void test_parked_by_both(void **state)
 {
+	struct lease_token lease;
 	struct core core;
 	struct ticket ticket;
 	uint32_t slot;
@@ -895,7 +885,7 @@ static void test_parked_by_both(void **state)
 	(void)state;
 	open_pool(&core);
 	slot = core_put(&core, "a", POOL, CORE_CACHE);
-	master_pin(&core.master, slot);
+	lease = master_lease(&core.master, slot, 60000000000ull, core.now);
 	(void)core_get(&core, 0, "a");
 	wait_for(&core, &ticket, 16 * KIB);
 	core_run(&core);
@@ -904,7 +894,7 @@ static void test_parked_by_both(void **state)
 	core_deliver(&core);
 	core_run(&core);
 	assert_null(granted(&core));
-	master_unpin(&core.master, slot, core.now);
+	assert_true(master_lease_release(&core.master, &lease, core.now));
 	core_run(&core);
 	assert_ptr_equal(granted(&core), &ticket);
 	core_close(&core);

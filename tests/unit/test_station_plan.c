@@ -63,20 +63,23 @@ static void test_peak(void **state)
 	static const struct {
 		uint64_t pool;
 		uint32_t ranks, steps, live;
+		bool once;
 	} cases[] = {
-		{GIB, 8, 50, 700},
-		{GIB, 8, 50, 950},
-		{GIB, 8, 30, 2000},
-		{64 * MIB, 2, 45, 700},
-		{64 * GIB, 8, 25, 700},
-		{30 * GIB, 64, 21, 900},
-		{256 * MIB, 1, 1, 500},
+		{GIB, 8, 50, 700, false},
+		{GIB, 8, 50, 950, false},
+		{GIB, 8, 30, 2000, false},
+		{64 * MIB, 2, 45, 700, false},
+		{64 * GIB, 8, 25, 700, false},
+		{30 * GIB, 64, 21, 900, false},
+		{512 * MIB, 8, 60, 950, true},
+		{512 * MIB, 8, 60, 2000, true},
+		{256 * MIB, 1, 1, 500, false},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct station_plan plan = make_plan(cases[i].pool, cases[i].ranks,
-			cases[i].steps, cases[i].live, false);
+			cases[i].steps, cases[i].live, cases[i].once);
 		uint64_t asked = cases[i].pool / 1000 * cases[i].live;
 
 		assert_true(plan.peak == live_peak(&plan));
@@ -150,19 +153,21 @@ static void test_sizes(void **state)
 
 static void test_none_above_its_share(void **state)
 {
-	struct station_plan plan = make_plan(GIB, 8, 30, 2000, false);
-	struct station_object *objects = make_objects(&plan);
-	uint64_t most = 0;
-
 	(void)state;
-	for (uint32_t step = 0; step < plan.steps; step++) {
-		uint32_t count = station_plan_step(&plan, step, objects);
+	for (int once = 0; once < 2; once++) {
+		struct station_plan plan = make_plan(GIB, 8, 30, 2000, once);
+		struct station_object *objects = make_objects(&plan);
+		uint64_t most = 0;
 
-		for (uint32_t i = 0; i < count; i++)
-			most = MAX(most, objects[i].size);
+		for (uint32_t step = 0; step < plan.steps; step++) {
+			uint32_t count = station_plan_step(&plan, step, objects);
+
+			for (uint32_t i = 0; i < count; i++)
+				most = MAX(most, objects[i].size);
+		}
+		assert_true(most <= GIB / 10 * 4 + 1);
+		free(objects);
 	}
-	assert_true(most <= GIB / 10 * 4 + 1);
-	free(objects);
 }
 
 /* Read once or twice by each of its readers, within two steps, and before its removal. */
@@ -177,6 +182,9 @@ static void check_reads(
 		assert_true(reads >= 1 && reads <= (plan->reads_once ? 1 : 2));
 		if (object->life == 1)
 			assert_int_equal(reader->reads[1], 0);
+		/* In the order of the puts. */
+		if (plan->reads_once)
+			assert_int_equal(reader->reads[0], 0);
 		for (uint32_t other = 0; other < i; other++)
 			assert_int_not_equal(object->readers[other].rank, reader->rank);
 	}
@@ -209,7 +217,8 @@ static void test_reads_and_lives(void **state)
 		for (unsigned i = 2; i <= STATION_READERS_MAX; i++)
 			assert_int_equal(readers[i] > 0, !once);
 		assert_int_equal(lives[0], 0);
-		for (unsigned i = 1; i <= STATION_LIFE_MAX; i++)
+		assert_int_equal(lives[1] > 0, !once);
+		for (unsigned i = 2; i <= STATION_LIFE_MAX; i++)
 			assert_true(lives[i] > 0);
 		free(objects);
 	}

@@ -49,7 +49,7 @@ class Unavailable(CenoteError, ConnectionError): ...
 class VersionError(CenoteError): ...
 
 @final
-class Stat(structseq[Any], tuple[int, int, float | None, int, bool]):
+class Stat(structseq[Any], tuple[int, int, float | None, int, bool, bool, bool]):
     @property
     def size(self) -> int: ...
     @property
@@ -60,6 +60,10 @@ class Stat(structseq[Any], tuple[int, int, float | None, int, bool]):
     def holds(self) -> int: ...
     @property
     def softpin(self) -> bool: ...
+    @property
+    def in_pool(self) -> bool: ...
+    @property
+    def on_disk(self) -> bool: ...
 
 @final
 class Entry(structseq[Any], tuple[_Key, int, bool]):
@@ -137,6 +141,7 @@ class Store:
         softpin: bool = False,
         ttl: float | None = None,
         readers: int | None = 0,
+        durable: bool = False,
         timeout: float | None = 10.0,
     ) -> None: ...
     def put_parts(
@@ -147,6 +152,7 @@ class Store:
         softpin: bool = False,
         ttl: float | None = None,
         readers: int | None = 0,
+        durable: bool = False,
         timeout: float | None = 10.0,
     ) -> None: ...
     def create(
@@ -157,6 +163,7 @@ class Store:
         softpin: bool = False,
         ttl: float | None = None,
         readers: int | None = 0,
+        durable: bool = False,
         timeout: float | None = 60.0,
     ) -> Writer: ...
     def get(
@@ -190,6 +197,7 @@ class Store:
         softpin: bool = False,
         ttl: float | None = None,
         readers: int | None = 0,
+        durable: bool = False,
         timeout: float | None = 10.0,
     ) -> builtins.list[_Result[None]]: ...
     def create_batch(
@@ -200,6 +208,7 @@ class Store:
         softpin: bool = False,
         ttl: float | None = None,
         readers: int | None = 0,
+        durable: bool = False,
         timeout: float | None = 60.0,
     ) -> builtins.list[_Result[Writer]]: ...
     def get_batch(
@@ -229,6 +238,7 @@ class Store:
         softpin: bool = False,
         ttl: float | None = None,
         readers: int | None = 0,
+        durable: bool = False,
         timeout: float | None = 10.0,
     ) -> None: ...
     def put_tensor_batch(
@@ -239,6 +249,7 @@ class Store:
         softpin: bool = False,
         ttl: float | None = None,
         readers: int | None = 0,
+        durable: bool = False,
         timeout: float | None = 10.0,
     ) -> builtins.list[_Result[None]]: ...
     def get_tensor(

@@ -122,7 +122,8 @@ class _Source:
             numpy.copyto(there.reshape(self.tensor.shape), self.tensor)
 
 
-def put_tensor(self, key, tensor, *, softpin=False, ttl=None, readers=0, timeout=10.0):
+def put_tensor(self, key, tensor, *, softpin=False, ttl=None, readers=0, durable=False,
+               timeout=10.0):
     """Store a numpy array or torch tensor with its dtype and shape.
 
     A contiguous one is copied once, into the pool; so is a large strided one, or one on
@@ -130,7 +131,8 @@ def put_tensor(self, key, tensor, *, softpin=False, ttl=None, readers=0, timeout
     be stored, such as object, or a sparse tensor.
     """
     source = _Source(tensor)
-    options = {"softpin": softpin, "ttl": ttl, "readers": readers, "timeout": timeout}
+    options = {"softpin": softpin, "ttl": ttl, "readers": readers, "durable": durable,
+               "timeout": timeout}
     if not source.in_place:
         self.put_parts(key, source.parts(), **options)
         return
@@ -138,11 +140,12 @@ def put_tensor(self, key, tensor, *, softpin=False, ttl=None, readers=0, timeout
         source.write(writer)
 
 
-def put_tensor_batch(self, keys, tensors, *, softpin=False, ttl=None, readers=0, timeout=10.0):
+def put_tensor_batch(self, keys, tensors, *, softpin=False, ttl=None, readers=0, durable=False,
+                     timeout=10.0):
     """put_tensor() of many keys; returns a list of None or exceptions, as put_batch()."""
     sources = [_Source(tensor).parts() for tensor in tensors]
     return self.put_batch(keys, sources, softpin=softpin, ttl=ttl, readers=readers,
-                          timeout=timeout)
+                          durable=durable, timeout=timeout)
 
 
 def get_tensor(self, key, *, wait=False, timeout=10.0, framework=None):
