@@ -166,7 +166,7 @@ static enum object_list clean_list(const struct master *master, uint32_t slot)
 {
 	if (turning_has(master, object_at(master, slot)->block))
 		return OBJECT_LENT;
-	if (slot_at(master, slot)->flags & SLOT_SOFTPIN &&
+	if (slot_at(master, slot)->flags & SLOT_SOFTPIN && !PLANTED(NO_TURNING) &&
 		run_bytes(master, slot) > master->room.turning.size)
 		return OBJECT_LARGE;
 	return OBJECT_CLEAN;
