@@ -340,6 +340,7 @@ static bool fill(struct compare *compare, int which)
 
 static bool begin(struct compare *compare)
 {
+	const struct own_node_options node = {.pool_bytes = compare->options->pool_bytes};
 	struct bench_result *result = &compare->result;
 
 	for (size_t i = 0; i < KEYS_4K; i++)
@@ -354,7 +355,7 @@ static bool begin(struct compare *compare)
 		return false;
 	for (size_t i = 0; i < SOURCE; i += 8)
 		memcpy(compare->source + i, &(uint64_t){i * 0x9e3779b97f4a7c15ull}, 8);
-	if (own_node_start(&compare->node, compare->options->pool_bytes) != TOOL_OK ||
+	if (own_node_start(&compare->node, &node) != TOOL_OK ||
 		!own_redis_start(&compare->redis))
 		return false;
 	for (int which = 0; which < RIVALS; which++) {
