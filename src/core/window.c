@@ -547,16 +547,18 @@ static enum window_result clear_one_by_disk(
 	struct master *master, uint32_t slot, uint64_t now, uint32_t *budget)
 {
 	enum window_result result = WINDOW_HOPELESS;
-
 	bool unread = object_at(master, slot)->list == OBJECT_DIRTY &&
-		      run_bytes(master, slot) >= KEEP_LEAST && !is_for_turning(master);
+		      !is_for_turning(master);
 
 	if (object_at(master, slot)->urgent || (unread && must_wait(master)))
 		return WINDOW_WAITS;
 	if (*budget == 0)
 		return WINDOW_MORE;
-	if (unread)
+	if (unread && run_bytes(master, slot) >= KEEP_LEAST)
 		result = displace(master, slot, now, budget);
+	else if (unread && object_blocked(master, slot, now) == 0 &&
+		 relocate_start(master, slot))
+		result = WINDOW_WAITS;
 	/* Spent last, so that a turn of the least budget evicts something. */
 	if (*budget > 0)
 		spend(master, budget);
