@@ -300,8 +300,9 @@ struct daemon {
 /* As a reader on another node has it, whoever asked for it here. */
 struct sim_lease {
 	bool open;
-	bool busy;  /* a thread ends it */
-	bool ended; /* an end of it was answered */
+	bool busy;           /* a thread ends it */
+	bool ended;          /* an end of it was answered */
+	unsigned ends_asked; /* of one, the answer may have been lost */
 	struct msg_leased token;
 	uint32_t key;
 	uint64_t off, size;

@@ -125,6 +125,7 @@ static void end_ask(struct sim *sim, struct thread *thread)
 	call_begin(
 		sim, thread, msg_lease_end_encode(sim->out, sizeof(sim->out), &msg), 0);
 	call_asks(sim, thread, ASKED_LOOK, lease->key);
+	thread->task.lease->ends_asked++;
 	trace_event(&sim->trace, "process %u.%u ends its lease of slot %" PRIu32,
 		thread->proc->index, thread->index, token->slot);
 }
@@ -133,7 +134,8 @@ static void end_ask(struct sim *sim, struct thread *thread)
 static bool end_is_vain(
 	const struct sim *sim, const struct sim_lease *lease, const struct call *call)
 {
-	return lease->ended || call->sends > 1 || lease->over_ns <= sim->world.now_ns ||
+	return lease->ended || lease->ends_asked > 1 || call->sends > 1 ||
+	       lease->over_ns <= sim->world.now_ns ||
 	       atomic_load(&sim->world.share.header->epoch) != lease->token.epoch;
 }
 
