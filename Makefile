@@ -4,16 +4,18 @@
 prefix ?= /usr/local
 DESTDIR ?=
 SECONDS ?= 60
+MINUTES ?= 2
 PYTHON  := /usr/bin/python3
 
-BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev liblmdb-dev
-CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-dev spin \
-	clang clang-format libclang-rt-14-dev \
+BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev liblmdb-dev libssl-dev \
+	libhiredis-dev
+CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-dev spin redis-server \
+	clang clang-format libclang-rt-14-dev openssl nftables iproute2 \
 	python3-dev python3-numpy python3-pytest python3-mesonpy python3-pip
 TORCH_PACKAGES := python3-torch
 
 .PHONY: help deps deps-torch quickstart build python check install compare model-full fuzz \
-	deps-check release debug tsan clang
+	deps-check release debug tsan clang soak
 
 help:
 	@echo 'make quickstart   install what is missing, build, run a small station on a 1 GiB pool'
@@ -24,7 +26,8 @@ help:
 	@echo 'make deps         install the missing Debian packages of the build'
 	@echo 'make deps-torch   install torch, whose tests `make check` skips without it; 140 MB to load'
 	@echo 'make compare      beside Redis, which it installs if missing; JSON=1 prints JSON'
-	@echo 'make fuzz         fuzz the messages, SECONDS=$(SECONDS)'
+	@echo 'make fuzz         fuzz the messages and the frames, SECONDS=$(SECONDS) each'
+	@echo 'make soak         three nodes under load and faults, MINUTES=$(MINUTES); CENOTE_DAEMONS=build-debug: sanitized'
 	@echo 'make model-full   the long searches of the hold model (hours)'
 
 deps:
@@ -77,11 +80,18 @@ install: build/build.ninja
 compare:
 	@bench/compare/run $(if $(JSON),--json)
 
+soak: deps-check release $(if $(CENOTE_DAEMONS),debug)
+	$(PYTHON) tests/e2e/soak.py --minutes $(MINUTES)
+
 model-full: deps-check
 	$(PYTHON) tests/model/check_model.py --full
 
+FUZZ_CLANG := clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Isrc
 fuzz: deps-check
 	mkdir -p build-clang
-	clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Isrc -o build-clang/fuzz_wire \
+	$(FUZZ_CLANG) -o build-clang/fuzz_wire \
 		tests/fuzz/fuzz_wire.c src/wire/msg.c src/base/err.c src/base/check.c
+	$(FUZZ_CLANG) -o build-clang/fuzz_frame \
+		tests/fuzz/fuzz_frame.c src/net/frame.c src/wire/msg.c src/base/err.c src/base/check.c
 	build-clang/fuzz_wire -max_total_time=$(SECONDS)
+	build-clang/fuzz_frame -max_total_time=$(SECONDS)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Tests of the tests: each bug of src/base/plant.def is planted, and the simulator must find it.
+"""Tests of the tests: each bug of src/base/plant.def is planted, and the simulator must find it;
+with --cluster, those of src/base/plant_cluster.def the simulator of a cluster.
 
 A case passes if one of the bug's seeds fails, and says how; the suite `sim` has shown that they
 pass without it. `plants.py NAME...` plants these alone; --verbose says what each run found.
@@ -13,17 +14,25 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DEF = ROOT / "src/base/plant.def"
+# The lists, and the program that must find what is in them.
+DEFS = {"plant.def": "sim_plants", "plant_cluster.def": "cluster/sim_cluster_plants"}
 LINE = re.compile(r'^PLANT\((\w+), (\d+), (\d+), "(.+)"\)$', re.M)
 LEAST = 10  # bugs, or the list was not understood
 FOUND = re.compile(r"^seed \d+ FAILED, again: .*$", re.M)
 
 
-def plants():
-    found = LINE.findall(DEF.read_text())
-    if len(found) < LEAST:
-        sys.exit(f"{DEF} was not understood: {len(found)} bugs")
-    return {name: (f"{first}-{last}", text) for name, first, last, text in found}
+def plants(files):
+    """By name: the program, the seeds, what is wrong."""
+    tests = os.path.join(os.environ.get("CENOTE_BUILD", "build-debug"), "tests/sim")
+    known = {}
+    for file in files:
+        program = DEFS[file]
+        found = LINE.findall((ROOT / "src/base" / file).read_text())
+        if len(found) < LEAST:
+            sys.exit(f"{file} was not understood: {len(found)} bugs")
+        for name, first, last, text in found:
+            known[name] = (os.path.join(tests, program), f"{first}-{last}", text)
+    return known
 
 
 def run(program, name, seeds):
@@ -44,17 +53,17 @@ def why(said):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="bugs to plant; all without")
+    parser.add_argument("--cluster", action="store_true", help="those of the simulator of a cluster")
     parser.add_argument("--verbose", action="store_true", help="say what was found")
     args = parser.parse_args()
-    known = plants()
+    known = plants(["plant_cluster.def" if args.cluster else "plant.def"])
     unknown = [n for n in args.names if n not in known]
     if unknown:
         sys.exit(f"no bug {', '.join(unknown)}; there are {', '.join(known)}")
-    program = os.path.join(os.environ.get("CENOTE_BUILD", "build-debug"), "tests/sim/sim_plants")
     failed = 0
     chosen = args.names or list(known)
     for name in chosen:
-        seeds, text = known[name]
+        program, seeds, text = known[name]
         said = run(program, name, seeds)
         if said is None:
             failed += 1

@@ -55,7 +55,7 @@ class Suite:
 SUITES = [
     Suite("layer", 5, commands=["tests/layers.py --self-test", "tests/layers.py", "tests/house.py", "tests/check_docs.py"],
           builds=("build", "build-debug", "build-clang")),
-    Suite("unit", 3, meson={"build-debug": "unit"}, commands=["tests/unit/test_*.py"]),
+    Suite("unit", 6, meson={"build-debug": "unit"}, commands=["tests/unit/test_*.py"]),
     Suite("model", 5, meson={"build-debug": "model"}),
     Suite("hold", 5, jobs=1, meson={"build": "litmus", "build-tsan": "stress"},
           commands=["tests/model/check_model.py"]),
@@ -63,8 +63,12 @@ SUITES = [
     Suite("plants", 5, jobs=1, commands=["tests/plants.py"], builds=("build-debug",)),
     Suite("python", 6, jobs=1, commands=["tests/python/run.py"], builds=("build",)),
     Suite("python-debug", 6, jobs=1, commands=["tests/python/run.py"], builds=("build-debug",)),
-    Suite("e2e", 15, jobs=1, meson={"build-debug": "e2e"}, commands=["tests/e2e/test_*.py"],
+    Suite("e2e", 15, jobs=1, meson={"build-debug": "e2e", "build": "measured"},
+          commands=["tests/e2e/test_commands.py", "tests/e2e/test_main_job.py"],
           builds=("build", "build-debug")),
+    Suite("sim-cluster", 8, jobs=1, meson={"build-debug": "sim-cluster"}),
+    Suite("plants-cluster", 12, jobs=1, commands=["tests/plants.py --cluster"], builds=("build-debug",)),
+    Suite("cluster", 12, jobs=1, commands=["tests/e2e/test_cluster_*.py"], builds=("build", "build-debug")),
 ]
 
 

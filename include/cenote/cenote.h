@@ -22,6 +22,11 @@
  *           child connects anew. Touching an older view there ends the child.
  * Deadline  every call has one: 10 s (a put in two steps: 60 s to its end) unless
  *           `timeout_ms` says otherwise; CENOTE_FOREVER waits for ever.
+ * Cluster   of nodes with one directory every call is about the objects of all of them;
+ *           what another node has is fetched into this one's pool to be read. A node that
+ *           is cut off from the others may serve a removed object to its own clients until
+ *           it is heard from, and so may a pool whose daemon is down: this is the one
+ *           staleness there is.
  *
  * A local hit (get and release, exists, touch) makes no system call.
  */
@@ -58,18 +63,27 @@ enum cenote_error {
 	CENOTE_ERR_NOT_READY = -703,
 	CENOTE_ERR_NOT_FOUND = -704,
 	CENOTE_ERR_EXISTS = -705,
+	/* The bytes came from another node too slowly for its promise to keep them, and no
+	 * other copy could be had; ask again. */
 	CENOTE_ERR_LEASE_EXPIRED = -707,
 	CENOTE_ERR_BUSY = -714,
 	CENOTE_ERR_TOO_LARGE = -715, /* can never fit into this pool */
 	CENOTE_ERR_REMOVED = -716,   /* removed before its put ended */
 	CENOTE_ERR_TOO_MANY = -717,  /* a limit on a number of things was reached */
+	/* Every copy of a softpin object is gone with the nodes that kept it, which the detail
+	 * names, with the generation. Answered for a day, or until the key is put or removed. */
 	CENOTE_ERR_LOST = -718,
 	CENOTE_ERR_FORKED = -719, /* this store belongs to the parent process */
+	/* The bytes could not be moved from the nodes that have them, since connections broke
+	 * on the way; ask again. */
 	CENOTE_ERR_TRANSFER_FAIL = -800,
 	CENOTE_ERR_CORRUPT = -801,
 	CENOTE_ERR_RPC_FAIL = -900,
 	CENOTE_ERR_TIMEOUT = -901,
-	CENOTE_ERR_UNAVAILABLE = -1010, /* no daemon answered before the deadline */
+	/* Before the deadline nobody was reached who must be: this node's daemon; the node that
+	 * has the object; the directory or, in its place, all other nodes. What was to be put
+	 * is not there then. */
+	CENOTE_ERR_UNAVAILABLE = -1010,
 	CENOTE_ERR_NOT_SUPPORTED = -1012,
 	CENOTE_ERR_PROTOCOL = -1013,
 	CENOTE_ERR_NO_MEMORY = -1014,
@@ -128,22 +142,43 @@ int cenote_pool_region(struct cenote *store, const void **ret_base, size_t *ret_
 
 /* All zero is the default. */
 struct cenote_put_options {
-	bool softpin;       /* keep it until its owner removes it; else a cache object */
-	uint64_t ttl_ms;    /* 0 = none: removed so long after the end of the put */
+	bool softpin; /* keep it until its owner removes it; else a cache object */
+	/* 0 = none: removed, everywhere, so long after the end of the put. Counted by the node
+	 * that keeps it; reads do not renew it. */
+	uint64_t ttl_ms;
 	int64_t timeout_ms; /* 0 = 10 s (cenote_create: 60 s): for room, and for another
 			       put of the same key to end */
-	/* 0 = no limit: removed after so many ended reads (a release, or the end of a
-	 * get_into, in any process). A read then costs one message more; one that a death
-	 * ended does not count. */
+	/* 0 = no limit: removed, everywhere, after so many ended reads (a release, or the end
+	 * of a get_into, in any process of any node; the node that keeps it counts them). A
+	 * read then costs one message more; one that a death ended does not count. */
 	uint16_t readers;
 	/* Acknowledged only after the bytes and their index entry are on disk, so that it
 	 * outlives the host. NOT_SUPPORTED without a disk; NO_SPACE or IO if the disk cannot
 	 * take it by the deadline: nothing was put then. */
 	bool durable;
+	/* Put it in the place of what the key has, if it has anything. Who reads the old
+	 * object goes on reading it; every get finds either it or, from the end of the put on,
+	 * the new one, whose generation is higher. Until then there must be room for both. It
+	 * waits for no other put of the key: of those that replace, the last to end stays;
+	 * one that does not ends with EXISTS then. If it is durable, and the disk does not
+	 * take it, the old one is gone all the same. */
+	bool replace;
+	/* softpin alone, in a cluster: nodes that are to keep it, this one and others, so that
+	 * it outlives each but the last of them; 0 as 1, at most CENOTE_REPLICAS_MAX, and with
+	 * more than one no `readers`. The put ends when so many keep it, or no other node will
+	 * now, or at its deadline, and returns how many do, in place of 0 (a put in two steps:
+	 * cenote_seal()); a copy that is lacking, or is lost later, is made in the background.
+	 * With `durable` each has it on its own disk. */
+	uint16_t replicas;
+	/* With fewer keepers by the deadline the object is removed again, and the put fails:
+	 * NO_SPACE, UNAVAILABLE, or NOT_SUPPORTED where a node has no disk for it. */
+	bool replicas_required;
 };
+#define CENOTE_REPLICAS_MAX 8
 
-/* Store a copy of `size` bytes (0 is fine). EXISTS: the key has an object, nothing
- * changed. NO_SPACE: no room until the deadline. TOO_LARGE: larger than the pool. */
+/* Store a copy of `size` bytes (0 is fine). EXISTS: the key has an object, on this node or
+ * another, and nothing changed. NO_SPACE: no room until the deadline. TOO_LARGE: larger
+ * than the pool. */
 int cenote_put(struct cenote *store, struct cenote_key key, const void *data,
 	uint64_t size, const struct cenote_put_options *options);
 
@@ -164,8 +199,10 @@ struct cenote_writer {
 int cenote_create(struct cenote *store, struct cenote_key key, uint64_t size,
 	const struct cenote_put_options *options, struct cenote_writer *ret_writer);
 
-/* Show the object. TIMEOUT: its deadline has passed; REMOVED: it was removed meanwhile.
- * On any answer but UNAVAILABLE the writer is over; then it may be sealed again. */
+/* Show the object. TIMEOUT: its deadline has passed; REMOVED: it was removed meanwhile;
+ * EXISTS: a put that replaces, or one of another node, was first. The writer is over then,
+ * and writer->data NULL; but where UNAVAILABLE is for want of a daemon, not of a directory, it stays, and may
+ * be sealed again. */
 int cenote_seal(struct cenote *store, struct cenote_writer *writer);
 int cenote_abort(struct cenote *store, struct cenote_writer *writer);
 
@@ -185,8 +222,9 @@ struct cenote_view {
 	uint32_t slot;       /* the library's own */
 };
 
-/* What is on disk is read back first, within the deadline: NO_SPACE if nothing may leave
- * memory for it; CORRUPT, IO. */
+/* What is only on disk, or on another node, is brought into the pool first, within the
+ * deadline: NO_SPACE if nothing may leave memory for it; CORRUPT, IO; LOST, UNAVAILABLE,
+ * LEASE_EXPIRED, TRANSFER_FAIL. */
 int cenote_get(struct cenote *store, struct cenote_key key,
 	const struct cenote_get_options *options, struct cenote_view *ret_view);
 
@@ -203,14 +241,15 @@ struct cenote_stat {
 	uint64_t size;
 	uint64_t generation;
 	int64_t expires_in_ms; /* -1: no time to live */
-	uint32_t holds;        /* of all clients, now */
+	uint32_t holds;        /* of all clients of this node, now */
 	uint16_t readers_left; /* ended reads until it is removed; 0 = not counted */
 	bool softpin;
-	bool in_pool, on_disk; /* where its bytes are, now */
+	bool in_pool, on_disk; /* where its bytes are on this node, now */
 };
 
 /* 1 or 0, or an error. Protects and heats nothing, like stat and list. */
 int cenote_exists(struct cenote *store, struct cenote_key key);
+/* Of an object that only other nodes have it tells size, generation and softpin alone. */
 int cenote_stat(
 	struct cenote *store, struct cenote_key key, struct cenote_stat *ret_stat);
 
@@ -223,9 +262,15 @@ struct cenote_list_entry {
 
 /* Call `each` for every object whose key starts with `prefix` (size 0: all), in no order;
  * one put or removed meanwhile may be seen or not, and one that moves between memory and
- * disk meanwhile twice, or not at all. A non-zero return of `each` ends the list and is
- * returned. */
+ * disk, or nodes, meanwhile twice, or not at all. Of a cluster it is told what every node
+ * keeps that can be reached. A non-zero return of `each` ends the list and is returned. */
 int cenote_list(struct cenote *store, struct cenote_key prefix,
+	int (*each)(void *arg, const struct cenote_list_entry *entry), void *arg);
+
+/* The same of those whose key the POSIX extended regular expression `pattern` also matches,
+ * in any part of it: "^a" and "z$" say where. It is matched in this process, in its locale.
+ * BAD_ARGUMENT: it is none, for the reason that the detail gives. */
+int cenote_list_regex(struct cenote *store, struct cenote_key prefix, const char *pattern,
 	int (*each)(void *arg, const struct cenote_list_entry *entry), void *arg);
 
 /* Mark as used, so that reclaim takes others first. Protects nothing. */
@@ -234,11 +279,27 @@ int cenote_touch(struct cenote *store, struct cenote_key key);
 /* Wait until the key has an object. */
 int cenote_wait(struct cenote *store, struct cenote_key key, int64_t timeout_ms);
 
-/* End the object, whoever reads it: running reads finish. NOT_FOUND: there was none,
- * which counts as done. A put of the key under way ends with REMOVED. */
+/* End the object, whoever reads it: running reads finish. When this returns no node that
+ * can be reached finds it any more; one that cannot learns of it when it is back.
+ * NOT_FOUND: there was none, which counts as done. UNAVAILABLE: a node that has it did not
+ * say in time that it is ended there, and is told again; or nobody can tell whether there
+ * is one. A put of the key under way ends with REMOVED. */
 int cenote_remove(struct cenote *store, struct cenote_key key);
 
-/* Get and remove in one; of all who try exactly one gets it, the others NOT_FOUND. */
+/* The same of every object whose key starts with `prefix` (size 0: all), on all nodes, in
+ * one call. A put under way of such a key ends with REMOVED. *ret_count (NULL: not asked
+ * for) is how many there were, 0 is no error; fewer, if the daemon was started again
+ * meanwhile. On failure some may be left: call it again. */
+int cenote_remove_prefix(
+	struct cenote *store, struct cenote_key prefix, uint64_t *ret_count);
+
+/* Remove the objects that cenote_list_regex() finds, one by one: what is gone by then is
+ * done, and not counted. A put of a key that has none yet goes on. On failure as many as
+ * could be are removed. */
+int cenote_remove_regex(struct cenote *store, const char *pattern, uint64_t *ret_count);
+
+/* Get and remove in one; of all who try, in the whole cluster, exactly one gets it, the
+ * others NOT_FOUND. */
 int cenote_take(struct cenote *store, struct cenote_key key,
 	const struct cenote_get_options *options, struct cenote_view *ret_view);
 
@@ -336,6 +397,12 @@ enum cenote_info {
 /* A text about the node; *ret_text is NUL-terminated and freed by cenote_free(). */
 int cenote_info(struct cenote *store, enum cenote_info what, char **ret_text);
 void cenote_free(void *memory);
+
+/* Empty the node, so that it can be taken away from its cluster: it refuses puts from now on
+ * (UNAVAILABLE), and hands all softpin objects that it keeps to other nodes; or, with `begin`
+ * false, let it take puts again. Returns at once; "cluster.drain.state" of the statistics is
+ * "empty" in the end. NOT_SUPPORTED: it is in no cluster. */
+int cenote_drain(struct cenote *store, bool begin);
 
 /* ---- faults, in debug builds; elsewhere NOT_SUPPORTED -------------------- */
 

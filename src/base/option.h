@@ -90,7 +90,7 @@ const char *option_value_text(const struct option_spec *spec, const void *option
  * columns. */
 void option_help(FILE *out, struct option_table table);
 
-/* "pool = 1G", a line per option but the flags. */
+/* "pool = 1G", a line per option; of a flag "yes" or "no". */
 void option_print(FILE *out, struct option_table table, const void *options);
 
 /* The same as members of the JSON object that is open now, in the base units. */

@@ -92,9 +92,8 @@ void option_print(FILE *out, struct option_table table, const void *options)
 	for (size_t i = 0; i < table.count; i++) {
 		const struct option_spec *spec = &table.specs[i];
 
-		if (spec->type != OPTION_FLAG)
-			(void)fprintf(out, "%s = %s\n", spec->name,
-				option_value_text(spec, options, text, sizeof(text)));
+		(void)fprintf(out, "%s = %s\n", spec->name,
+			option_value_text(spec, options, text, sizeof(text)));
 	}
 }
 

@@ -2,8 +2,8 @@
  * plant.h - bugs on order, to test the tests.
  *
  * if (PLANTED(NAME)) does what must not be done. It is 0, and leaves no trace, in every
- * build but that of tests/sim/sim_plants, which defines CENOTE_PLANTS and arms one of
- * plant.def at its start.
+ * build but those of the simulators for plants, which define CENOTE_PLANTS and arm one of
+ * plant.def or plant_cluster.def at their start.
  *
  * Thread    set before anything runs.
  */
@@ -16,6 +16,8 @@ enum plant {
 	PLANT_NONE,
 #define PLANT(name, from, to, text) PLANT_##name,
 #include "base/plant.def"
+#define PLANT(name, from, to, text) PLANT_##name,
+#include "base/plant_cluster.def"
 	PLANT_COUNT
 };
 

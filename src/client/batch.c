@@ -162,25 +162,35 @@ int batch_ask(struct batch *batch, const struct todo *todo)
 	return 0;
 }
 
-/* Ask once for what is to be asked, with the standing deadline. */
-static void batch_once(struct cenote *store, const struct items *items,
-	const struct batch_ops *ops, struct todo *todo)
+/* Ask once for what is to be asked. */
+static void batch_until(struct cenote *store, const struct items *items,
+	const struct batch_ops *ops, struct todo *todo, uint64_t deadline)
 {
 	struct batch batch = {.items = items, .ops = ops, .judge = CALL_DAEMON};
-	uint64_t deadline;
 	int err;
 
 	if (todo->count == 0)
 		return;
-	err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
-	if (err == 0)
-		err = call_begin(&batch.call, store, deadline);
+	err = call_begin(&batch.call, store, deadline);
 	if (err == 0) {
 		(void)batch_ask(&batch, todo);
 		call_end(&batch.call);
 		return;
 	}
 	todo_fail(todo, items, err);
+}
+
+/* The same with the standing deadline. */
+static void batch_once(struct cenote *store, const struct items *items,
+	const struct batch_ops *ops, struct todo *todo)
+{
+	uint64_t deadline;
+	int err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
+
+	if (err == 0)
+		batch_until(store, items, ops, todo, deadline);
+	else
+		todo_fail(todo, items, err);
 }
 
 /* All items whose key is one. */
@@ -295,8 +305,8 @@ static void remove_reply(
 		index) = err == 0 ? client_fault(FAULT_CLIENT_AFTER_REMOVE) : err;
 }
 
-size_t cenote_remove_batch(
-	struct cenote *store, struct cenote_key_item *items, size_t count)
+size_t remove_all(struct cenote *store, struct cenote_key_item *items, size_t count,
+	uint64_t deadline)
 {
 	static const struct batch_ops ops = {remove_encode, remove_reply};
 	struct items all = ITEMS(items, count);
@@ -306,7 +316,20 @@ size_t cenote_remove_batch(
 		return count;
 	todo_add_valid(&todo, &all);
 	todo_drop_faulty(&todo, &all, FAULT_CLIENT_BEFORE_REMOVE_SEND);
-	batch_once(store, &all, &ops, &todo);
+	batch_until(store, &all, &ops, &todo, deadline);
 	todo_fini(&todo);
 	return items_failed(&all);
+}
+
+size_t cenote_remove_batch(
+	struct cenote *store, struct cenote_key_item *items, size_t count)
+{
+	struct items all = ITEMS(items, count);
+	uint64_t deadline;
+	int err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
+
+	if (err == 0)
+		return remove_all(store, items, count, deadline);
+	items_fail(&all, err);
+	return count;
 }

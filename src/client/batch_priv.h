@@ -87,4 +87,8 @@ struct batch {
  * else those without one have the error as their result. */
 int batch_ask(struct batch *batch, const struct todo *todo);
 
+/* cenote_remove_batch() with a deadline. */
+size_t remove_all(struct cenote *store, struct cenote_key_item *items, size_t count,
+	uint64_t deadline);
+
 #endif

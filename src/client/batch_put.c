@@ -4,9 +4,10 @@
  *   chunk: start all -> copy each -> end all -> those that found no room, one by one
  *
  * A chunk holds runs while others of it are started, so it must not wait there: each
- * start is given a moment, and what does not get room in it is put alone once the chunk's
- * runs are sealed. So two batches can never wait for each other's room. Within a chunk no
- * key comes twice, hence a second put of a key finds the first one sealed.
+ * start is given a moment, and what does not get room in it, or is not published in it, is
+ * put alone once the chunk's runs are sealed. So two batches can never wait for each
+ * other's room. Within a chunk no key comes twice, hence a second put of a key finds the
+ * first one sealed.
  */
 #include "client/batch_priv.h"
 
@@ -34,10 +35,10 @@ struct put_batch {
 	bool may_wait;     /* to the deadline: nothing is held meanwhile */
 };
 
-/* A failure that time may heal. */
+/* A failure that time may heal: for room, for another put, or to be published. */
 static bool is_for_want_of_time(int err)
 {
-	return err == ERR_NO_SPACE || err == ERR_TIMEOUT;
+	return err == ERR_NO_SPACE || err == ERR_TIMEOUT || err == ERR_UNAVAILABLE;
 }
 
 /* ---- start --------------------------------------------------------------- */
@@ -71,7 +72,7 @@ static void start_reply(struct batch *batch, size_t index, const void *reply, si
 	int err;
 
 	if (putting_is_small(batch, putting)) {
-		err = reply_expect(reply, size, MSG_TYPE_DONE);
+		err = put_done(reply, size, &putting->put.keepers);
 		if (err == 0)
 			err = client_fault(FAULT_CLIENT_AFTER_SMALL_PUT);
 	} else {
@@ -198,7 +199,7 @@ static size_t end_encode(struct batch *batch, size_t index, void *buffer, size_t
 static void end_reply(struct batch *batch, size_t index, const void *reply, size_t size)
 {
 	struct put_batch *puts = batch->arg;
-	int err = reply_expect(reply, size, MSG_TYPE_DONE);
+	int err = put_done(reply, size, &puts->puttings[index].put.keepers);
 
 	puts->puttings[index].attachment = NULL;
 	*items_result(batch->items,
@@ -371,6 +372,11 @@ size_t cenote_put_batch(struct cenote *store, struct cenote_put_item *items, siz
 			chunk_alone(&puts, indices, 1);
 		else
 			chunk_put(&puts, indices, taken);
+	}
+	for (size_t i = 0; i < todo.count; i++) {
+		if (items[todo.indices[i]].result == 0)
+			items[todo.indices[i]].result =
+				puts.puttings[todo.indices[i]].put.keepers;
 	}
 	free(puts.puttings);
 	todo_fini(&todo);

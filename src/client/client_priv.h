@@ -41,6 +41,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#define CALL_ASK_MAX      (2 * MSG_TEXT_MAX + 128) /* bytes of a request of call_ask() */
 #define CALL_TIMEOUT_MS   10000
 #define CREATE_TIMEOUT_MS 60000
 /* Pages of the pool are mapped for writing 256 KiB at a time. */
@@ -188,6 +189,14 @@ int call_begin(struct call *call, struct cenote *store, uint64_t deadline) MUST_
 int call_open(struct call *call, struct cenote *store, uint64_t deadline) MUST_CHECK;
 /* Send lane->out, wait for the reply. 0, CALL_AGAIN or an error, never the daemon's. */
 int call_exchange(struct call *call, size_t size, enum call_judge judge) MUST_CHECK;
+/* All of a call with the standing deadline: `request`, encoded by its caller, until it was
+ * answered by a message of this type, which is in lane->in until call_end(). On failure the call
+ * has ended. */
+int call_ask(struct call *call, struct cenote *store, const void *request, size_t size,
+	enum call_judge judge, enum msg_type answer) MUST_CHECK;
+/* The same of what is answered by DONE; the call has ended. */
+int call_do(struct cenote *store, const void *request, size_t size,
+	enum call_judge judge) MUST_CHECK;
 /* Send what is not answered; what cannot be sent is lost. */
 void call_send(struct call *call, const void *message, size_t size);
 void call_end(struct call *call);
@@ -273,7 +282,8 @@ struct put {
 	size_t count;
 	uint64_t size; /* of all parts */
 	uint32_t flags;
-	uint16_t readers;
+	uint16_t readers, replicas;
+	uint16_t keepers; /* at its end */
 	uint64_t ttl_ns;
 	uint64_t op;
 };
@@ -283,7 +293,9 @@ int put_init(struct put *put, struct cenote *store, struct cenote_key key,
 	const struct cenote_put_options *options) MUST_CHECK;
 /* 0: this store may put. */
 int put_permit(struct cenote *store) MUST_CHECK;
-/* The whole put, over a call of its own. */
+/* What DONE says of it. */
+int put_done(const void *reply, size_t size, uint16_t *ret_keepers) MUST_CHECK;
+/* The whole put, over a call of its own; put->keepers or an error. */
 int put_run(struct put *put, struct cenote *store, uint64_t deadline) MUST_CHECK;
 size_t put_small_encode(const struct put *put, struct lane *lane, void *buffer,
 	size_t size, uint64_t timeout_ns);

@@ -131,47 +131,26 @@ int cenote_inject_fault_local_master(struct cenote *store, const char *name,
 		.from_hit = from_hit,
 		.times = times,
 	};
-	struct call call;
-	uint64_t deadline;
-	int err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
+	unsigned char request[CALL_ASK_MAX];
 
-	if (err == 0)
-		err = call_begin(&call, store, deadline);
-	if (err != 0)
-		return err;
-	do {
-		err = call_exchange(&call,
-			msg_fault_encode(call.lane->out, MSG_SIZE_MAX, &msg),
-			CALL_CLIENT);
-	} while (err == CALL_AGAIN);
-	if (err == 0)
-		err = call_expect(&call, MSG_TYPE_DONE);
-	call_end(&call);
-	return err;
+	return call_do(store, request, msg_fault_encode(request, sizeof(request), &msg),
+		CALL_CLIENT);
 }
 
 int cenote_get_fault_status_local_master(
 	struct cenote *store, const char *name, uint64_t *ret_hits, uint64_t *ret_fired)
 {
 	struct msg_fault_status msg = {.name = fault_text(name)};
+	unsigned char request[CALL_ASK_MAX];
 	struct msg_fault_counts counts;
 	struct call call;
-	uint64_t deadline;
-	int err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
+	int err = call_ask(&call, store, request,
+		msg_fault_status_encode(request, sizeof(request), &msg), CALL_CLIENT,
+		MSG_TYPE_FAULT_COUNTS);
 
-	if (err == 0)
-		err = call_begin(&call, store, deadline);
 	if (err != 0)
 		return err;
-	do {
-		err = call_exchange(&call,
-			msg_fault_status_encode(call.lane->out, MSG_SIZE_MAX, &msg),
-			CALL_CLIENT);
-	} while (err == CALL_AGAIN);
-	if (err == 0)
-		err = call_expect(&call, MSG_TYPE_FAULT_COUNTS);
-	if (err == 0 &&
-		msg_fault_counts_decode(call.lane->in, call.reply_size, &counts) != 0)
+	if (msg_fault_counts_decode(call.lane->in, call.reply_size, &counts) != 0)
 		err = reply_broken(MSG_TYPE_FAULT_COUNTS);
 	call_end(&call);
 	if (err == 0) {

@@ -256,6 +256,37 @@ int call_exchange(struct call *call, size_t size, enum call_judge judge)
 	return 0;
 }
 
+int call_ask(struct call *call, struct cenote *store, const void *request, size_t size,
+	enum call_judge judge, enum msg_type answer)
+{
+	uint64_t deadline;
+	int err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
+
+	if (err == 0)
+		err = call_begin(call, store, deadline);
+	if (err != 0)
+		return err;
+	do {
+		memcpy(call->lane->out, request, size);
+		err = call_exchange(call, size, judge);
+	} while (err == CALL_AGAIN);
+	if (err == 0)
+		err = call_expect(call, answer);
+	if (err != 0)
+		call_end(call);
+	return err;
+}
+
+int call_do(struct cenote *store, const void *request, size_t size, enum call_judge judge)
+{
+	struct call call;
+	int err = call_ask(&call, store, request, size, judge, MSG_TYPE_DONE);
+
+	if (err == 0)
+		call_end(&call);
+	return err;
+}
+
 void call_send(struct call *call, const void *message, size_t size)
 {
 	CHECK(size > 0);

@@ -55,10 +55,8 @@ int cenote_lease(struct cenote *store, struct cenote_key key, int64_t length_ms,
 
 int cenote_lease_release(struct cenote *store, const struct cenote_lease *lease)
 {
+	unsigned char request[CALL_ASK_MAX];
 	struct msg_lease_end msg;
-	struct call call;
-	uint64_t deadline;
-	int err;
 
 	if (lease == NULL)
 		return client_fail(ERR_BAD_ARGUMENT, "the lease is NULL");
@@ -68,18 +66,6 @@ int cenote_lease_release(struct cenote *store, const struct cenote_lease *lease)
 		.slot = lease->slot,
 		.grant = lease->grant,
 	};
-	err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
-	if (err == 0)
-		err = call_begin(&call, store, deadline);
-	if (err != 0)
-		return err;
-	do {
-		err = call_exchange(&call,
-			msg_lease_end_encode(call.lane->out, MSG_SIZE_MAX, &msg),
-			CALL_CLIENT);
-	} while (err == CALL_AGAIN);
-	if (err == 0)
-		err = call_expect(&call, MSG_TYPE_DONE);
-	call_end(&call);
-	return err;
+	return call_do(store, request,
+		msg_lease_end_encode(request, sizeof(request), &msg), CALL_CLIENT);
 }

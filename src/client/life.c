@@ -1,5 +1,5 @@
 /*
- * life.c - the rest of an object's life: exists, stat, list, touch, wait, remove, take.
+ * life.c - the rest of an object's life: exists, stat, touch, wait, remove, take.
  */
 #include "client/client_priv.h"
 
@@ -151,83 +151,6 @@ int cenote_wait(struct cenote *store, struct cenote_key key, int64_t timeout_ms)
 	return err;
 }
 
-/* ---- list ---------------------------------------------------------------- */
-
-typedef int (*list_each_fn)(void *arg, const struct cenote_list_entry *entry);
-
-/* Tell one page. A non-zero return ends the list. */
-static int list_page(struct msg_bytes entries, list_each_fn each, void *arg)
-{
-	char key[CENOTE_KEY_LIMIT + 1];
-	struct msg_entry entry;
-	int got, err = 0;
-
-	while (err == 0 && (got = msg_entry_next(&entries, &entry)) != 0) {
-		struct cenote_list_entry told;
-
-		if (got < 0)
-			return reply_broken(MSG_TYPE_LISTED);
-		memcpy(key, entry.key.data, entry.key.size);
-		key[entry.key.size] = '\0';
-		told = (struct cenote_list_entry){
-			.key = key,
-			.key_size = entry.key.size,
-			.size = entry.size,
-			.softpin = (entry.flags & PUT_SOFTPIN) != 0,
-		};
-		err = each(arg, &told);
-	}
-	return err;
-}
-
-/* Pages one behind the other; the cursor is the daemon's own and outlives it. */
-static int list_pages(
-	struct call *call, struct msg_list *msg, list_each_fn each, void *arg)
-{
-	struct msg_listed listed = {.next = 0};
-	int err = 0;
-
-	while (err == 0 && listed.next != UINT32_MAX) {
-		msg->cursor = listed.next;
-		do {
-			err = call_exchange(call,
-				msg_list_encode(call->lane->out, MSG_SIZE_MAX, msg),
-				CALL_CLIENT);
-		} while (err == CALL_AGAIN);
-		if (err == 0)
-			err = call_expect(call, MSG_TYPE_LISTED);
-		if (err == 0 &&
-			msg_listed_decode(call->lane->in, call->reply_size, &listed) != 0)
-			err = reply_broken(MSG_TYPE_LISTED);
-		if (err == 0)
-			err = list_page(listed.entries, each, arg);
-	}
-	return err;
-}
-
-int cenote_list(struct cenote *store, struct cenote_key prefix,
-	int (*each)(void *arg, const struct cenote_list_entry *entry), void *arg)
-{
-	struct msg_list msg = {.prefix = key_bytes(prefix)};
-	struct call call;
-	uint64_t deadline;
-	int err = 0;
-
-	if (each == NULL || (prefix.data == NULL && prefix.size > 0))
-		return client_fail(ERR_BAD_ARGUMENT, "each() or the prefix is NULL");
-	if (prefix.size > CENOTE_KEY_LIMIT)
-		err = client_check_key(prefix);
-	if (err == 0)
-		err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
-	if (err == 0)
-		err = call_begin(&call, store, deadline);
-	if (err != 0)
-		return err;
-	err = list_pages(&call, &msg, each, arg);
-	call_end(&call);
-	return err;
-}
-
 /* ---- remove, take -------------------------------------------------------- */
 
 int cenote_remove(struct cenote *store, struct cenote_key key)
@@ -349,25 +272,27 @@ static int info_text(const struct call *call, char **ret_text)
 	return 0;
 }
 
+int cenote_drain(struct cenote *store, bool begin)
+{
+	const struct msg_drain msg = {.begin = begin};
+	unsigned char request[CALL_ASK_MAX];
+
+	return call_do(store, request, msg_drain_encode(request, sizeof(request), &msg),
+		CALL_DAEMON);
+}
+
 int cenote_info(struct cenote *store, enum cenote_info what, char **ret_text)
 {
-	struct msg_info msg = {.what = (uint32_t)what};
+	const struct msg_info msg = {.what = (uint32_t)what};
+	unsigned char request[CALL_ASK_MAX];
 	struct call call;
-	uint64_t deadline;
-	int err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
+	int err = call_ask(&call, store, request,
+		msg_info_encode(request, sizeof(request), &msg), CALL_CLIENT,
+		MSG_TYPE_INFO_TEXT);
 
-	if (err == 0)
-		err = call_begin(&call, store, deadline);
 	if (err != 0)
 		return err;
-	do {
-		err = call_exchange(&call,
-			msg_info_encode(call.lane->out, MSG_SIZE_MAX, &msg), CALL_CLIENT);
-	} while (err == CALL_AGAIN);
-	if (err == 0)
-		err = call_expect(&call, MSG_TYPE_INFO_TEXT);
-	if (err == 0)
-		err = info_text(&call, ret_text);
+	err = info_text(&call, ret_text);
 	call_end(&call);
 	return err;
 }

@@ -23,8 +23,18 @@ static int put_options_read(struct put *put, const struct cenote_put_options *op
 	if (options == NULL)
 		return 0;
 	put->flags = (options->softpin ? PUT_SOFTPIN : 0u) |
-		     (options->durable ? PUT_DURABLE : 0u);
+		     (options->durable ? PUT_DURABLE : 0u) |
+		     (options->replace ? PUT_REPLACE : 0u) |
+		     (options->replicas_required ? PUT_REQUIRED : 0u);
 	put->readers = options->readers;
+	put->replicas = options->replicas;
+	if (options->replicas > CENOTE_REPLICAS_MAX)
+		return client_fail(ERR_BAD_ARGUMENT, "%u replicas: it takes up to %u",
+			options->replicas, (unsigned)CENOTE_REPLICAS_MAX);
+	if (options->replicas > 1 && !options->softpin)
+		return client_fail(ERR_BAD_ARGUMENT,
+			"%u replicas of a cache object: only one that is softpin is kept",
+			options->replicas);
 	if (__builtin_mul_overflow(options->ttl_ms, 1000000u, &put->ttl_ns))
 		return client_fail(ERR_BAD_ARGUMENT,
 			"time to live of %" PRIu64 " ms: it takes up to %" PRIu64,
@@ -109,6 +119,7 @@ size_t put_small_encode(const struct put *put, struct lane *lane, void *buffer,
 		.key = {.data = put->key.data, .size = put->key.size},
 		.flags = put->flags,
 		.readers = put->readers,
+		.replicas = put->replicas,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
 		.timeout_ns = timeout_ns,
@@ -133,6 +144,7 @@ size_t put_start_encode(
 		.size = put->size,
 		.flags = put->flags,
 		.readers = put->readers,
+		.replicas = put->replicas,
 		.ttl_ns = put->ttl_ns,
 		.op = put->op,
 		.timeout_ns = timeout_ns,
@@ -206,9 +218,28 @@ int put_start(struct call *call, const struct put *put, struct msg_put_started *
 	return err;
 }
 
+int put_done(const void *reply, size_t size, uint16_t *ret_keepers)
+{
+	struct msg_done msg;
+	int err = reply_expect(reply, size, MSG_TYPE_DONE);
+
+	if (err == 0 && msg_done_decode(reply, size, &msg) != 0)
+		err = reply_broken(MSG_TYPE_DONE);
+	if (err == 0)
+		*ret_keepers = msg.keepers;
+	return err;
+}
+
+static int put_expect_done(struct call *call, uint16_t *ret_keepers)
+{
+	int err = call_expect(call, MSG_TYPE_DONE);
+
+	return err == 0 ? put_done(call->lane->in, call->reply_size, ret_keepers) : err;
+}
+
 /* The end of a put; on failure `call` tells whether it is the daemon's word. */
-static int put_end(
-	struct call *call, struct attachment *attachment, uint32_t slot, uint64_t life)
+static int put_end(struct call *call, struct attachment *attachment, uint32_t slot,
+	uint64_t life, uint16_t *ret_keepers)
 {
 	struct msg_put_end msg = {.slot = slot, .life = life};
 	int err;
@@ -222,10 +253,10 @@ static int put_end(
 			msg_put_end_encode(call->lane->out, MSG_SIZE_MAX, &msg),
 			CALL_DAEMON); /* a durable one waits for the disk */
 	} while (err == CALL_AGAIN);
-	return err == 0 ? call_expect(call, MSG_TYPE_DONE) : err;
+	return err == 0 ? put_expect_done(call, ret_keepers) : err;
 }
 
-static int put_small(struct call *call, const struct put *put)
+static int put_small(struct call *call, struct put *put)
 {
 	int err = client_fault(FAULT_CLIENT_BEFORE_SMALL_PUT_SEND);
 
@@ -238,11 +269,11 @@ static int put_small(struct call *call, const struct put *put)
 			CALL_DAEMON);
 	} while (err == CALL_AGAIN);
 	if (err == 0)
-		err = call_expect(call, MSG_TYPE_DONE);
+		err = put_expect_done(call, &put->keepers);
 	return err == 0 ? client_fault(FAULT_CLIENT_AFTER_SMALL_PUT) : err;
 }
 
-static int put_large(struct call *call, const struct put *put)
+static int put_large(struct call *call, struct put *put)
 {
 	struct msg_put_started started;
 	struct attachment *attachment;
@@ -258,7 +289,7 @@ static int put_large(struct call *call, const struct put *put)
 		put_abort(call, attachment, started.slot, started.life);
 		return err;
 	}
-	err = put_end(call, attachment, started.slot, started.life);
+	err = put_end(call, attachment, started.slot, started.life, &put->keepers);
 	if (err == 0)
 		return client_fault(FAULT_CLIENT_AFTER_PUT_END);
 	if (!call->is_answered)
@@ -278,7 +309,7 @@ int put_run(struct put *put, struct cenote *store, uint64_t deadline)
 	else
 		err = put_large(&call, put);
 	call_end(&call);
-	return err;
+	return err == 0 ? put->keepers : err;
 }
 
 /* ---- public -------------------------------------------------------------- */
@@ -377,18 +408,22 @@ static int writer_seal(
 	struct call *call, struct attachment *attachment, struct cenote_writer *writer)
 {
 	int err = client_fault(FAULT_CLIENT_BEFORE_PUT_END_SEND);
+	uint16_t keepers = 0;
 
 	if (err == 0)
-		err = put_end(call, attachment, writer->slot, writer->life);
+		err = put_end(call, attachment, writer->slot, writer->life, &keepers);
 	else
 		call->is_answered = false;
-	if (err == ERR_UNAVAILABLE)
+	/* Unless the daemon itself says so, for want of a directory. */
+	if (err == ERR_UNAVAILABLE && !call->is_answered)
 		return err;
 	/* Over, also where nobody answered. */
 	if (err != 0 && err != ERR_STALE && !call->is_answered)
 		put_abort(call, attachment, writer->slot, writer->life);
 	*writer = (struct cenote_writer){.data = NULL};
-	return err == 0 ? client_fault(FAULT_CLIENT_AFTER_PUT_END) : err;
+	if (err == 0)
+		err = client_fault(FAULT_CLIENT_AFTER_PUT_END);
+	return err == 0 ? keepers : err;
 }
 
 int cenote_seal(struct cenote *store, struct cenote_writer *writer)

@@ -14,7 +14,8 @@ static bool record_is_good(const struct master *master, const struct disk_record
 	const struct disk_config *config = &master->disk.config;
 	bool on_index = record->size <= DISK_INLINE;
 
-	if (record->klen == 0 || record->klen > KEY_LIMIT || record->generation == 0 ||
+	if (record->klen == 0 || record->klen > KEY_LIMIT ||
+		!generation_is_good(record->generation) ||
 		on_index != (record->off == DISK_ON_INDEX))
 		return false;
 	return on_index ||
@@ -80,6 +81,7 @@ static uint32_t adopt_entry(
 		.slot = SLOT_NONE,
 		.readers_left = record->readers_left,
 		.klen = record->klen,
+		.wanted = (uint8_t)record->wanted,
 		.softpin = record->softpin,
 		.counted = record->counted,
 		.indexed = true,
@@ -114,14 +116,17 @@ static void adopt_meets(struct master *master, uint32_t entry, uint32_t slot,
 {
 	struct slot *there = slot_at(master, slot);
 
-	if (kind_at(master, slot) == SLOT_READY &&
+	/* A kill came between the moment at which another node became the keeper and the
+	 * end of the record. */
+	if (kind_at(master, slot) == SLOT_READY && !is_secondary(master, slot) &&
 		there->generation == record->generation) {
 		adopt_slot(master, entry, slot, record);
 		return;
 	}
 	disk_only(&master->disk, entry, true);
 	/* A put of the key could only begin after what the record is of had ended. */
-	if (kind_at(master, slot) != SLOT_READY || there->generation > record->generation)
+	if (kind_at(master, slot) != SLOT_READY ||
+		there->generation >= record->generation)
 		disk_end(master, entry, now);
 	else
 		object_condemn(master, slot, now);
@@ -140,8 +145,7 @@ int master_disk_adopt(
 		return ERR_TOO_MANY;
 	if (!adopt_run(master, record, &block))
 		return ERR_CORRUPT;
-	if (record->generation > master->last_generation)
-		master->last_generation = record->generation;
+	generation_adopt(master, record->generation);
 	entry = adopt_entry(master, record, block);
 	slot = slot_of(master, record);
 	if (slot != SLOT_NONE) {

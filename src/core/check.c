@@ -12,7 +12,7 @@
 struct tally {
 	uint64_t bytes[OBJECT_LIST_COUNT];
 	uint64_t counts[OBJECT_LIST_COUNT];
-	uint64_t pins, mapped, free_slots;
+	uint64_t pins, mapped, free_slots, outrun;
 };
 
 static bool kind_fits_list(enum slot_kind kind, enum object_list list)
@@ -69,7 +69,8 @@ static const char *check_flags(const struct master *master, uint32_t slot, uint6
 			 object->list == OBJECT_PARKED;
 	bool ready = kind_at(master, slot) == SLOT_READY;
 	bool open_put = object->list == OBJECT_WRITING &&
-			!(there->flags & (SLOT_COPY | SLOT_DOOMED | SLOT_LATE));
+			!(there->flags &
+				(SLOT_COPY | SLOT_DOOMED | SLOT_LATE | SLOT_OUTRUN));
 
 	REQUIRE(object->mapped == (ready || open_put), "in the key map, or not, wrongly");
 	REQUIRE(!object->mapped || map_find(master, &key) == slot,
@@ -86,13 +87,46 @@ static const char *check_flags(const struct master *master, uint32_t slot, uint6
 	REQUIRE(object->pins == 0 || ready || object->list == OBJECT_CONDEMNED,
 		"pinned, and neither READY nor CONDEMNED");
 	REQUIRE(!ready || there->generation != 0, "READY without a generation");
-	REQUIRE(!ready || !(there->flags & (SLOT_COPY | SLOT_TAKEN)),
-		"READY, and marked as a copy or as taken");
+	REQUIRE(!ready || !(there->flags &
+				  (SLOT_COPY | SLOT_TAKEN | SLOT_OUTRUN | SLOT_REPLACES)),
+		"READY, and marked as a copy, as taken, as outrun or to replace another");
 	REQUIRE(!ready || !(there->flags & SLOT_EXPIRES) ||
 			there->expires == UINT64_MAX || object->list == OBJECT_MOVING ||
 			heap_has(&master->timers, slot),
 		"a time to live that nobody watches");
 	(void)now;
+	return NULL;
+}
+
+/* What another node keeps may leave at any time, and is on disk only until an I/O's end. */
+static const char *check_secondary(const struct master *master, uint32_t slot)
+{
+	const struct object *object = object_at(master, slot);
+	enum object_list list = (enum object_list)object->list;
+
+	REQUIRE(list != OBJECT_DIRTY && list != OBJECT_SPENT && list != OBJECT_LARGE &&
+			list != OBJECT_CLEAN,
+		"secondary, and on a list of what is kept");
+	REQUIRE(!object->urgent, "secondary, and to be written out");
+	REQUIRE(object->disk == DISK_NONE || list == OBJECT_CONDEMNED ||
+			disk_entry(&master->disk, object->disk)->doomed,
+		"secondary, and on disk");
+	REQUIRE(list != OBJECT_WRITING || slot_at(master, slot)->flags & SLOT_COPY,
+		"a put that is secondary");
+	return NULL;
+}
+
+/* Its number was given before any that comes, also after a restart. */
+static const char *check_generation(const struct master *master, uint32_t slot)
+{
+	uint64_t bound = master->share->header->generation_bound;
+
+	REQUIRE(is_secondary(master, slot) ||
+			object_at(master, slot)->list == OBJECT_CONDEMNED ||
+			slot_at(master, slot)->generation <= master->last_generation,
+		"a generation above the last");
+	REQUIRE(bound == 0 || master->last_generation <= bound,
+		"a generation above the stored bound");
 	return NULL;
 }
 
@@ -117,7 +151,12 @@ static const char *check_slot(
 	if (broken != NULL)
 		return broken;
 	tally->bytes[object->list] += run_bytes(master, slot);
-	return check_flags(master, slot, now);
+	tally->outrun += object->list == OBJECT_WRITING &&
+			 slot_at(master, slot)->flags & SLOT_OUTRUN;
+	broken = check_flags(master, slot, now);
+	if (broken == NULL && is_secondary(master, slot))
+		broken = check_secondary(master, slot);
+	return broken != NULL ? broken : check_generation(master, slot);
 }
 
 static const char *check_queue(const struct master *master,
@@ -239,6 +278,8 @@ static const char *check_sums(const struct master *master, const struct tally *t
 			use.size,
 		"the bytes by state are not the pool");
 	REQUIRE(master->pinned == tally->pins, "pins do not add up");
+	REQUIRE(master->outrun == tally->outrun, "puts that were outrun do not add up");
+	REQUIRE(master->left_count <= LEFT_LIMIT, "more has left than there is room for");
 	for (uint32_t slot = master->free_head; slot != SLOT_NONE;
 		slot = object_at(master, slot)->chain) {
 		REQUIRE(object_at(master, slot)->list == OBJECT_FREE,
@@ -278,7 +319,8 @@ static const char *check_pair(const struct master *master, uint32_t entry)
 		"an entry and its slot are of two generations");
 	REQUIRE(there->state == DISK_SAVING || object->list != OBJECT_SAVING,
 		"an object is saved, and its entry does not know");
-	REQUIRE(!there->doomed || object->list == OBJECT_CONDEMNED,
+	REQUIRE(!there->doomed || object->list == OBJECT_CONDEMNED ||
+			is_secondary(master, there->slot),
 		"a doomed save of an object that lives");
 	return NULL;
 }
@@ -301,6 +343,8 @@ static const char *check_entry(const struct master *master, uint32_t entry)
 	}
 	REQUIRE((there->block == EXTENT_NONE) == (there->size <= DISK_INLINE),
 		"a value lies in the index, or not, wrongly");
+	REQUIRE(there->generation <= master->last_generation,
+		"a generation on disk above the last");
 	REQUIRE(there->state != DISK_STORED || there->indexed,
 		"stored, and no record in the index");
 	REQUIRE(!there->writing || there->state == DISK_SAVING,
@@ -364,6 +408,43 @@ static const char *check_disk(const struct master *master)
 	return NULL;
 }
 
+/* Of one key no more than one copy is on its way here that may become its object. */
+static const char *check_copies(const struct master *master)
+{
+	uint32_t slot = master->writing[CLIENT_LIMIT].head;
+
+	for (; slot != SLOT_NONE; slot = object_at(master, slot)->next) {
+		struct index_key key = slot_index_key(master, slot);
+		uint32_t other = object_at(master, slot)->next;
+
+		REQUIRE(slot_at(master, slot)->flags & SLOT_COPY,
+			"on its way here, and no copy");
+		if (!is_being_fetched(master, slot))
+			continue;
+		REQUIRE(is_secondary(master, slot), "fetched, and not secondary");
+		for (; other != SLOT_NONE; other = object_at(master, other)->next)
+			REQUIRE(!is_being_fetched(master, other) ||
+					(slot_at(master, slot)->flags |
+						slot_at(master, other)->flags) &
+						SLOT_DOOMED ||
+					!slot_has_key(master, other, &key),
+				"two copies of one key on their way");
+	}
+	return NULL;
+}
+
+static bool may_lie_in_turning(const struct master *master, uint32_t slot)
+{
+	const struct object *object = object_at(master, slot);
+	enum object_list list = (enum object_list)object->list;
+
+	return list == OBJECT_LENT || list == OBJECT_CONDEMNED ||
+	       slot_at(master, slot)->flags & SLOT_COPY ||
+	       (list == OBJECT_WRITING && object->disk != DISK_NONE) ||
+	       (list == OBJECT_PARKED &&
+		       (object->disk != DISK_NONE || is_secondary(master, slot)));
+}
+
 /* Nothing but what could leave at once lies in the turning room, and it is large enough for
  * all that is only on disk. */
 static const char *check_turning(const struct master *master)
@@ -376,21 +457,13 @@ static const char *check_turning(const struct master *master)
 	for (uint32_t block = extent_first(map); block != EXTENT_NONE;
 		block = extent_next(map, block)) {
 		const struct extent *extent = extent_record(map, block);
-		const struct object *object;
 		bool inside = turning_has(master, block);
 
 		if (extent->kind != EXTENT_USED || extent->owner == SLOT_NONE)
 			continue;
-		object = object_at(master, extent->owner);
-		REQUIRE(object->list != OBJECT_LENT || inside,
+		REQUIRE(object_at(master, extent->owner)->list != OBJECT_LENT || inside,
 			"lent, and not in the turning room");
-		if (!inside)
-			continue;
-		REQUIRE(object->list == OBJECT_LENT || object->list == OBJECT_CONDEMNED ||
-				slot_at(master, extent->owner)->flags & SLOT_COPY ||
-				(object->disk != DISK_NONE &&
-					(object->list == OBJECT_WRITING ||
-						object->list == OBJECT_PARKED)),
+		REQUIRE(!inside || may_lie_in_turning(master, extent->owner),
 			"the turning room has what could not leave");
 	}
 	for (uint32_t entry = 0; entry < master->disk.used; entry++) {
@@ -417,6 +490,8 @@ const char *core_check(const struct master *master, uint64_t now)
 		broken = check_slot(master, slot, now, &tally);
 	if (broken == NULL)
 		broken = check_queues(master, &tally);
+	if (broken == NULL)
+		broken = check_copies(master);
 	if (broken == NULL)
 		broken = check_room(master);
 	if (broken == NULL)

@@ -206,14 +206,21 @@ uint32_t disk_find(const struct disk *disk, const struct index_key *key)
 uint32_t master_disk_find(const struct master *master, const struct index_key *key)
 {
 	uint32_t entry = disk_find(&master->disk, key);
-	const struct disk_entry *there;
 
-	if (entry == DISK_NONE)
-		return DISK_NONE;
-	there = disk_entry(&master->disk, entry);
-	if (there->state != DISK_STORED || (there->slot != SLOT_NONE && !there->loading))
+	if (entry == DISK_NONE || !disk_is_only(disk_entry(&master->disk, entry)))
 		return DISK_NONE;
 	return entry;
+}
+
+bool disk_has(struct master *master, const struct index_key *key)
+{
+	uint32_t entry = master_disk_find(master, key);
+
+	if (entry == DISK_NONE || !disk_entry(&master->disk, entry)->corrupt)
+		return entry != DISK_NONE;
+	left_entry(master, entry, false);
+	disk_end(master, entry, 0);
+	return false;
 }
 
 /* Its deletion, or a new count of reads of what is only on disk. */
@@ -246,10 +253,7 @@ bool master_disk_ends(const struct master *master, const struct index_key *key)
 uint32_t master_disk_list(const struct master *master, uint32_t entry)
 {
 	for (; entry < master->disk.used; entry++) {
-		const struct disk_entry *there = disk_entry(&master->disk, entry);
-
-		if (there->state == DISK_STORED &&
-			(there->slot == SLOT_NONE || there->loading))
+		if (disk_is_only(disk_entry(&master->disk, entry)))
 			return entry;
 	}
 	return DISK_NONE;
@@ -340,7 +344,7 @@ void disk_only(struct disk *disk, uint32_t entry, bool only)
 		heap_remove(&disk->timers, entry);
 }
 
-static bool is_only(const struct disk_entry *entry)
+bool disk_is_only(const struct disk_entry *entry)
 {
 	return entry->state == DISK_STORED &&
 	       (entry->slot == SLOT_NONE || entry->loading);
@@ -351,7 +355,7 @@ static void unstore(struct disk *disk, uint32_t entry)
 {
 	struct disk_entry *there = disk_entry(disk, entry);
 
-	if (is_only(there))
+	if (disk_is_only(there))
 		disk_only(disk, entry, false);
 	disk->stored--;
 	if (there->softpin) {
@@ -455,6 +459,7 @@ void master_change_get(const struct master *master, uint32_t entry, bool *ret_dr
 		.expires = there->expires,
 		.readers_left = there->readers_left,
 		.klen = there->klen,
+		.wanted = there->wanted,
 		.softpin = there->softpin,
 		.counted = there->counted,
 	};
@@ -565,6 +570,7 @@ bool master_disk_expire(struct master *master, uint64_t now, uint64_t *ret_hash)
 		return false;
 	master->stats.expired++;
 	*ret_hash = disk_entry(disk, entry)->hash;
+	left_entry(master, entry, true);
 	disk_end(master, entry, now);
 	return true;
 }

@@ -81,6 +81,7 @@ struct disk_entry {
 	uint8_t loading : 1;    /* `slot` is WRITING, being read into */
 	uint8_t corrupt : 1;    /* its bytes were not what they should be */
 	uint8_t again : 1;      /* it changed while a change of it was under way */
+	uint8_t wanted;         /* nodes that are to keep it */
 };
 _Static_assert(sizeof(struct disk_entry) == 96, "an entry");
 
@@ -121,6 +122,9 @@ struct disk {
 /* How much memory disk_init() takes; 0 without a disk. */
 size_t disk_memory_size(const struct disk_config *config);
 void disk_init(struct disk *disk, const struct disk_config *config, void *memory);
+
+/* The name of a key, wherever it is. */
+struct disk_id disk_id_of(const void *key, uint32_t size);
 
 static inline bool disk_is_there(const struct disk *disk)
 {

@@ -77,8 +77,10 @@ enum lease_release lease_release(struct lease_book *book, const struct lease_tok
 		return LEASE_IGNORED;
 	grants = &book->grants[token->slot];
 	bit = token->grant - grants->base;
-	if (token->life != grants->life || bit >= grants->span ||
-		(grants->outstanding >> bit & 1) == 0)
+	if (PLANTED(RELEASED_BY_KEY) && grants->outstanding != 0)
+		bit = (uint32_t)__builtin_ctzll(grants->outstanding);
+	else if (token->life != grants->life || bit >= grants->span ||
+		 (grants->outstanding >> bit & 1) == 0)
 		return LEASE_IGNORED;
 	if (!PLANTED(DOUBLE_RELEASE))
 		grants->outstanding &= ~(1ull << bit);

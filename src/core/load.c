@@ -1,5 +1,5 @@
 /*
- * load.c - objects come back from the disk.
+ * load.c - objects come back from the disk; and how what comes from elsewhere gets its place.
  *
  *   STORED --master_load_start--> loading: a slot WRITING, marked as a copy
  *     --read--> master_load_done --> READY in that slot, CLEAN or LENT
@@ -18,38 +18,51 @@
 /* ---- start --------------------------------------------------------------- */
 
 static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
-	uint32_t entry, const void *key)
+	const struct copy_request *what)
 {
-	const struct disk_entry *from = disk_entry(&master->disk, entry);
 	struct slot *there = slot_at(master, slot);
 
 	object_at(master, slot)->block = block;
 	object_at(master, slot)->woken_ns = 0;
 	there->off = extent_off_bytes(&master->extents, block);
-	there->size = from->size;
-	there->klen = from->klen;
-	memcpy(from->klen <= KEY_INLINE ? there->key
-					: master->share->pool + there->off + from->size,
-		key, from->klen);
-	there->hash = from->hash;
-	there->generation = from->generation;
-	there->checksum = from->checksum;
-	there->expires = from->expires;
+	there->size = what->size;
+	there->klen = (uint16_t)what->key.size;
+	memcpy(there->klen <= KEY_INLINE ? there->key
+					 : master->share->pool + there->off + what->size,
+		what->key.data, there->klen);
+	there->hash = what->key.hash;
+	there->generation = what->generation;
+	there->checksum = 0;
+	there->expires = what->expires;
 	there->lease_end = 0;
 	there->writer = 0;
 	there->op = 0;
-	there->counted = from->counted;
-	there->readers_left = from->readers_left;
+	there->counted = what->counted;
+	there->readers_left = what->readers_left;
+	there->wanted = what->wanted;
 	there->namespace_id = 0;
-	there->flags = SLOT_COPY | (from->softpin ? SLOT_SOFTPIN : 0u) |
-		       (from->expires != UINT64_MAX ? SLOT_EXPIRES : 0u);
+	there->flags = SLOT_COPY | (what->softpin ? SLOT_SOFTPIN : 0u) |
+		       (what->expires != UINT64_MAX ? SLOT_EXPIRES : 0u);
 }
 
-static uint32_t load_run(struct master *master, uint64_t size, uint16_t klen,
+uint32_t arrival_open(
+	struct master *master, uint32_t block, const struct copy_request *what)
+{
+	uint32_t slot = slot_alloc(master);
+
+	CHECK(slot != SLOT_NONE);
+	extent_set_owner(&master->extents, block, slot);
+	slot_fill(master, slot, block, what);
+	slot_publish(slot_at(master, slot));
+	object_place(master, slot, OBJECT_WRITING);
+	return slot;
+}
+
+uint32_t load_run(struct master *master, uint64_t size, uint32_t klen,
 	struct ticket *ticket, uint64_t now)
 {
 	uint64_t align;
-	uint64_t bytes = extent_round(slot_run_size(size, klen), &align);
+	uint64_t bytes = extent_round(slot_run_size(size, (uint16_t)klen), &align);
 	uint32_t block;
 
 	if (ticket != NULL)
@@ -68,6 +81,16 @@ enum load_verdict master_load_start(struct master *master, uint32_t entry,
 	const void *key, struct ticket *ticket, uint64_t now, uint32_t *ret_slot)
 {
 	struct disk_entry *there = disk_entry(&master->disk, entry);
+	struct copy_request what = {
+		.key = {key, there->klen, there->hash},
+		.size = there->size,
+		.generation = there->generation,
+		.expires = there->expires,
+		.readers_left = there->readers_left,
+		.wanted = there->wanted,
+		.softpin = there->softpin,
+		.counted = there->counted,
+	};
 	uint32_t block, slot;
 
 	if (there->state != DISK_STORED || there->slot != SLOT_NONE) {
@@ -79,12 +102,8 @@ enum load_verdict master_load_start(struct master *master, uint32_t entry,
 	reclaim_start_if_low(master);
 	if (block == EXTENT_NONE)
 		return LOAD_NO_ROOM;
-	slot = slot_alloc(master);
-	CHECK(slot != SLOT_NONE);
-	extent_set_owner(&master->extents, block, slot);
-	slot_fill(master, slot, block, entry, key);
-	slot_publish(slot_at(master, slot));
-	object_place(master, slot, OBJECT_WRITING);
+	slot = arrival_open(master, block, &what);
+	slot_at(master, slot)->checksum = there->checksum;
 	there->slot = slot;
 	there->loading = true;
 	object_at(master, slot)->disk = entry;
@@ -119,13 +138,7 @@ static void load_show(struct master *master, uint32_t slot, uint64_t now)
 	/* Reads may have been counted since the start. */
 	slot_at(master, slot)->readers_left = there->readers_left;
 	object_at(master, slot)->read = true; /* as it is about to be */
-	object_list_ready(master, slot, false);
-	map_add(master, slot);
-	/* As after a relocation: the mark must outlive the state. */
-	slot_ready(slot_at(master, slot));
-	slot_at(master, slot)->flags &= ~(uint32_t)SLOT_COPY;
-	object_at(master, slot)->indexed = index_add(master->share, slot);
-	object_arm(master, slot, now);
+	object_arrive(master, slot, false, now);
 	master->stats.loads++;
 	master->stats.loaded_bytes += there->size;
 }
@@ -185,7 +198,7 @@ bool master_load_fits(struct master *master, uint64_t size, uint32_t klen, uint6
 	uint64_t used = held_now(master, now) + master->bytes_of[OBJECT_WRITING] +
 			master->granted_bytes + master->room.promised;
 
-	if (!disk_is_usable(master))
+	if (!disk_is_usable(master) && !hand_is_allowed(master) && !master->hand.expected)
 		used += master->bytes_of[OBJECT_DIRTY] + master->bytes_of[OBJECT_SPENT];
 	return used + bytes <= master->share->header->pool_size;
 }

@@ -7,8 +7,7 @@ static uint32_t *head_of(const struct master *master, uint64_t hash)
 	return &master->map[hash & master->map_mask];
 }
 
-static bool slot_has_key(
-	const struct master *master, uint32_t slot, const struct index_key *key)
+bool slot_has_key(const struct master *master, uint32_t slot, const struct index_key *key)
 {
 	const struct slot *there = slot_at(master, slot);
 

@@ -1,7 +1,6 @@
 #include "core/master_priv.h"
 
 #include "base/err.h"
-#include "base/hash.h"
 #include "base/plant.h"
 
 #include <string.h>
@@ -9,7 +8,7 @@
 /* ---- memory -------------------------------------------------------------- */
 
 struct plan {
-	size_t objects, map, extents, entries, pos, ghost, leases, disk, total;
+	size_t objects, map, extents, entries, pos, ghost, leases, left, disk, total;
 	uint32_t map_size, runs;
 };
 
@@ -37,6 +36,7 @@ static struct plan plan_memory(uint32_t slots_limit, const struct disk_config *d
 	plan.ghost = plan_add(
 		&plan, sizeof(struct ghost_bucket) << lru_ghost_log2(slots_limit));
 	plan.leases = plan_add(&plan, slots_limit * sizeof(struct lease_grants));
+	plan.left = plan_add(&plan, LEFT_LIMIT * sizeof(struct left));
 	plan.disk = plan_add(&plan, disk_memory_size(disk));
 	return plan;
 }
@@ -85,6 +85,7 @@ void master_init(struct master *master, struct share *share,
 	lease_book_init(&master->leases,
 		(struct lease_grants *)(void *)(base + plan.leases), slots_limit,
 		atomic_load_explicit(&share->header->epoch, memory_order_relaxed));
+	master->left = (struct left *)(void *)(base + plan.left);
 	disk_init(&master->disk, &config->disk, base + plan.disk);
 	master->disk.run_limit = share->header->pool_size;
 	master->free_head = SLOT_NONE;
@@ -150,188 +151,6 @@ void master_tell(struct master *master, uint32_t slot, uint64_t now)
 	}
 }
 
-/* ---- put ----------------------------------------------------------------- */
-
-uint64_t master_largest(const struct master *master, uint32_t klen)
-{
-	return master->share->header->pool_size - (klen > KEY_INLINE ? klen : 0);
-}
-
-static enum put_verdict verdict_on_existing(
-	const struct master *master, const struct put_request *put, uint32_t slot)
-{
-	const struct slot *there = slot_at(master, slot);
-
-	if (there->writer == put->writer && there->op == put->op)
-		return PUT_REPEATED;
-	return kind_at(master, slot) == SLOT_READY ? PUT_EXISTS : PUT_BUSY;
-}
-
-static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
-	const struct put_request *put)
-{
-	struct slot *there = slot_at(master, slot);
-
-	object_at(master, slot)->block = block;
-	object_at(master, slot)->woken_ns = 0;
-	there->off = extent_off_bytes(&master->extents, block);
-	there->size = put->size;
-	there->klen = (uint16_t)put->key.size;
-	memcpy(put->key.size <= KEY_INLINE ? there->key
-					   : master->share->pool + there->off + put->size,
-		put->key.data, put->key.size);
-	there->hash = put->key.hash;
-	there->generation = 0;
-	there->checksum = 0;
-	there->expires = 0;
-	there->lease_end = put->ttl_ns;
-	there->writer = put->writer;
-	there->counted = put->readers > 0;
-	there->readers_left = put->readers;
-	there->namespace_id = 0;
-	there->flags = (put->softpin ? SLOT_SOFTPIN : 0u) |
-		       (put->durable ? SLOT_DURABLE : 0u) |
-		       (put->ttl_ns != 0 ? SLOT_EXPIRES : 0u);
-	there->op = put->op;
-}
-
-/* The run for a put: the ticket's, or a hole that no one waits for. */
-static uint32_t put_run(
-	struct master *master, const struct put_request *put, struct ticket *ticket)
-{
-	uint64_t align;
-	uint64_t bytes = extent_round(
-		slot_run_size(put->size, (uint16_t)put->key.size), &align);
-
-	if (ticket != NULL)
-		return ticket_spend(master, ticket, bytes);
-	if (!list_is_empty(&master->room.waiting) || slots_are_short(master))
-		return EXTENT_NONE;
-	return extent_alloc(&master->extents, bytes, align, SLOT_NONE);
-}
-
-/* An object whose bytes are damaged counts as absent, and goes. While a record is being
- * deleted the key waits: after a kill the old object must not come back in place of a new
- * one that was evicted. */
-static bool is_on_disk(
-	struct master *master, const struct index_key *key, enum put_verdict *ret_verdict)
-{
-	uint32_t entry = master_disk_find(master, key);
-
-	*ret_verdict = PUT_EXISTS;
-	if (entry != DISK_NONE && !disk_entry(&master->disk, entry)->corrupt)
-		return true;
-	if (entry != DISK_NONE)
-		disk_end(master, entry, 0);
-	*ret_verdict = PUT_BUSY;
-	return master_disk_ends(master, key);
-}
-
-enum put_verdict master_put_start(struct master *master, const struct put_request *put,
-	struct ticket *ticket, uint32_t *ret_slot)
-{
-	uint32_t slot = map_find(master, &put->key);
-	enum put_verdict verdict;
-	uint32_t block;
-
-	if (slot == SLOT_NONE && is_on_disk(master, &put->key, &verdict)) {
-		if (ticket != NULL)
-			master_room_cancel(master, ticket);
-		*ret_slot = SLOT_NONE;
-		return verdict;
-	}
-	if (slot != SLOT_NONE || put->size > master_largest(master, put->key.size)) {
-		if (ticket != NULL)
-			master_room_cancel(master, ticket);
-		if (slot == SLOT_NONE)
-			return PUT_TOO_LARGE;
-		*ret_slot = slot;
-		return verdict_on_existing(master, put, slot);
-	}
-	block = put_run(master, put, ticket);
-	reclaim_start_if_low(master);
-	if (block == EXTENT_NONE)
-		return PUT_NO_ROOM;
-
-	slot = slot_alloc(master);
-	CHECK(slot != SLOT_NONE);
-	extent_set_owner(&master->extents, block, slot);
-	slot_fill(master, slot, block, put);
-	slot_publish(slot_at(master, slot));
-	object_place(master, slot, OBJECT_WRITING);
-	map_add(master, slot);
-	if (put->deadline != UINT64_MAX)
-		heap_set(&master->timers, slot, put->deadline);
-	master->stats.puts++;
-	*ret_slot = slot;
-	return PUT_STARTED;
-}
-
-static bool is_put_of(
-	const struct master *master, uint32_t slot, uint64_t life, uint32_t writer)
-{
-	return slot < nslots_of(master) && object_at(master, slot)->list != OBJECT_FREE &&
-	       life_at(master, slot) == life && slot_at(master, slot)->writer == writer &&
-	       !(slot_at(master, slot)->flags & SLOT_COPY);
-}
-
-/* Of two puts of one key in one µs the later has the higher number all the same. */
-static uint64_t next_generation(struct master *master, uint64_t wall_us)
-{
-	uint64_t clock = master->last_generation >> GENERATION_SHIFT;
-
-	clock = wall_us > clock ? wall_us : clock + 1;
-	master->last_generation = clock << GENERATION_SHIFT |
-				  master->config.generation_salt;
-	return master->last_generation;
-}
-
-/* Ordered so that a kill between any two stores is mended by master_recover(). */
-static void put_seal(struct master *master, uint32_t slot, uint64_t now, uint64_t wall_us)
-{
-	struct slot *there = slot_at(master, slot);
-
-	there->generation = next_generation(master, wall_us);
-	if (there->flags & SLOT_EXPIRES)
-		there->expires = now > UINT64_MAX - there->lease_end
-					 ? UINT64_MAX
-					 : now + there->lease_end;
-	atomic_thread_fence(memory_order_release);
-	there->flags |= SLOT_SEALED;
-	atomic_thread_fence(memory_order_release);
-	there->lease_end = 0;
-	object_show(master, slot);
-	object_arm(master, slot, now);
-}
-
-int master_put_end(struct master *master, uint32_t slot, uint64_t life, uint32_t writer,
-	uint64_t now, uint64_t wall_us, uint64_t *ret_generation)
-{
-	uint32_t flags;
-
-	if (!is_put_of(master, slot, life, writer))
-		return ERR_NOT_FOUND;
-	flags = slot_at(master, slot)->flags;
-	if (kind_at(master, slot) == SLOT_WRITING) {
-		if (flags & (SLOT_DOOMED | SLOT_LATE)) {
-			object_drop(master, slot);
-			return flags & SLOT_DOOMED ? ERR_REMOVED : ERR_TIMEOUT;
-		}
-		put_seal(master, slot, now, wall_us);
-	}
-	*ret_generation = slot_at(master, slot)->generation;
-	return 0;
-}
-
-int master_put_abort(struct master *master, uint32_t slot, uint64_t life, uint32_t writer)
-{
-	if (!is_put_of(master, slot, life, writer) ||
-		kind_at(master, slot) != SLOT_WRITING)
-		return ERR_NOT_FOUND;
-	object_drop(master, slot);
-	return 0;
-}
-
 /* ---- look up, end -------------------------------------------------------- */
 
 uint32_t master_find(const struct master *master, const struct index_key *key)
@@ -372,30 +191,6 @@ bool master_is_life(const struct master *master, uint32_t slot, uint64_t life)
 {
 	return slot < nslots_of(master) && object_at(master, slot)->list != OBJECT_FREE &&
 	       life_at(master, slot) == life;
-}
-
-int master_remove(struct master *master, const struct index_key *key, uint64_t now)
-{
-	uint32_t slot = map_find(master, key);
-	uint32_t entry = DISK_NONE;
-
-	if (slot == SLOT_NONE)
-		entry = master_disk_find(master, key);
-	if (slot == SLOT_NONE && entry == DISK_NONE)
-		return ERR_NOT_FOUND;
-	master->stats.removes++;
-	if (slot == SLOT_NONE) {
-		disk_end(master, entry, now);
-		return 0;
-	}
-	if (kind_at(master, slot) == SLOT_READY) {
-		object_end(master, slot, now);
-		return 0;
-	}
-	slot_at(master, slot)->flags |= SLOT_DOOMED;
-	map_del(master, slot);
-	heap_remove(&master->timers, slot);
-	return 0;
 }
 
 /* Where the object of a held slot is READY: there, or where it was moved to. */
@@ -489,7 +284,8 @@ uint64_t master_next(const struct master *master)
 static void put_is_late(struct master *master, uint32_t slot)
 {
 	slot_at(master, slot)->flags |= SLOT_LATE;
-	map_del(master, slot);
+	if (object_at(master, slot)->mapped)
+		map_del(master, slot);
 	heap_remove(&master->timers, slot);
 }
 
@@ -498,12 +294,15 @@ static void object_is_due(struct master *master, uint32_t slot, uint64_t now)
 	const struct slot *there = slot_at(master, slot);
 	struct object *object = object_at(master, slot);
 
+	if (there->lease_end <= now)
+		lease_forget(&master->leases, slot);
 	if (object->list == OBJECT_CONDEMNED) {
 		object_settle(master, slot, now);
 		return;
 	}
 	if (there->flags & SLOT_EXPIRES && there->expires <= now) {
 		master->stats.expired++;
+		left_slot(master, slot, !is_secondary(master, slot));
 		object_end(master, slot, now);
 		return;
 	}
@@ -518,6 +317,7 @@ uint32_t master_advance(struct master *master, uint64_t now)
 {
 	uint32_t slot;
 
+	master_is_told(master, now);
 	if (heap_min(&master->timers, &slot) > now)
 		return SLOT_NONE;
 	if (kind_at(master, slot) == SLOT_WRITING)
@@ -613,10 +413,10 @@ struct lease_token master_lease(
 	/* Stored before the answer leaves: it judges. */
 	if (end > there->lease_end)
 		there->lease_end = end;
-	if (object_at(master, slot)->list == OBJECT_PARKED)
-		object_arm(master, slot, now); /* its end may be what wakes it now */
 	master->stats.leases++;
 	token = lease_grant(&master->leases, slot, life);
+	/* With its end the grants go, and one that is parked may wake. */
+	object_arm(master, slot, now);
 	/* One that was granted before a restart, or was forgotten, still runs. */
 	if (unknown)
 		master->leases.grants[slot].forgotten = true;

@@ -36,6 +36,7 @@ struct master_config {
 	uint64_t hash_seed;
 	uint16_t generation_salt; /* 12 random bits, new at each start */
 	struct disk_config disk;
+	bool clustered; /* what leaves is told: master_left_next() */
 };
 
 /* Counters that only rise, and histograms are the node's. */
@@ -59,6 +60,35 @@ struct master_stats {
 	uint64_t leases, leases_released, leases_ignored; /* granted; ended early; vain */
 };
 
+/* The same, of what a node alone does not have. */
+struct master_cluster_stats {
+	uint64_t copies, copied_bytes; /* objects fetched from other nodes */
+	uint64_t spared, spared_bytes; /* secondary ones, out of the pool for room */
+	uint64_t handed, handed_bytes; /* whose keeper is another node now; runs */
+	uint64_t kept, kept_bytes;     /* whose keeper this node has become; runs */
+	uint64_t clocks_refused;       /* over a day ahead: see generation.c */
+};
+
+/* Objects whose keeper another node is becoming. */
+#define HAND_LIMIT 8u
+
+struct handing {
+	uint32_t slot; /* where it was chosen; SLOT_NONE: it is only on disk */
+	uint64_t life;
+	uint64_t bytes; /* of its run; 0: there is none */
+};
+
+struct hand {
+	struct handing under_way[HAND_LIMIT];
+	uint64_t bytes;   /* of those */
+	uint64_t limit;   /* of a run that some node would take; 0: none takes any */
+	uint32_t others;  /* nodes beside this one */
+	bool expected;    /* some will take some soon, if none does now */
+	bool first;       /* they are given to before the disk is, */
+	bool barren;      /* but none under way, nor found lately that they would take */
+	uint64_t largest; /* run of all that was handed over since the start */
+};
+
 struct master {
 	struct share *share;
 	struct object *objects;
@@ -80,9 +110,18 @@ struct master {
 	uint32_t free_slots, free_head; /* by object.chain */
 	uint32_t slots_used;            /* slots from here on were never used */
 	uint64_t pinned;                /* pins in all */
-	uint64_t last_generation;
+	uint64_t last_generation;       /* given, or known of: the next is higher */
+	uint64_t noted_generation;      /* of another node, not believed yet; 0 = none */
+	uint64_t now_ns;                /* when the master was last told the time */
+	uint32_t outrun;                /* unfinished puts with SLOT_OUTRUN */
+	struct left *left;              /* ring of LEFT_LIMIT, see left.c */
+	uint32_t left_first, left_count;
+	bool left_lost;
+	uint64_t spare_until; /* no softpin copy goes before; see master_spare_copies() */
+	struct hand hand;
 	struct master_config config;
 	struct master_stats stats;
+	struct master_cluster_stats cluster;
 	struct hist lease_end_ns; /* of what reclaim met under a lease: how long it has */
 };
 
@@ -127,7 +166,7 @@ struct disk_record {
 	uint64_t off;  /* in the data file, or DISK_ON_INDEX */
 	uint64_t size, generation, checksum;
 	uint64_t expires; /* UINT64_MAX = never */
-	uint16_t readers_left, klen;
+	uint16_t readers_left, klen, wanted;
 	bool softpin, counted;
 };
 
@@ -158,10 +197,15 @@ struct put_request {
 	struct index_key key;
 	uint64_t size;
 	bool softpin, durable;
+	/* In the place of what the key has: that stays READY until this put's end, which ends
+	 * it in the same step. Any number may be under way at once; PUT_EXISTS never comes. */
+	bool replace;
 	uint64_t ttl_ns;   /* 0 = none */
 	uint32_t writer;   /* client_ref() */
 	uint64_t op;       /* the client's number of this put */
 	uint16_t readers;  /* removed after so many ended reads; 0 = not counted */
+	uint16_t wanted;   /* nodes that are to keep it, up to KEEPERS_LIMIT; 0 as 1 */
+	bool required;     /* by its end; see SLOT_REQUIRED */
 	uint64_t deadline; /* UINT64_MAX = none */
 };
 
@@ -184,9 +228,10 @@ uint64_t master_largest(const struct master *master, uint32_t klen);
 
 /*
  * The writer's bytes are whole. 0: READY (also when it already was: a repeat); then
- * *ret_generation is set. ERR_TIMEOUT, ERR_REMOVED: the put is over, its run is free;
- * ERR_NOT_FOUND: no such put of this writer. `wall_us`: the wall clock, for the
- * generation.
+ * *ret_generation is set. ERR_TIMEOUT, ERR_REMOVED, ERR_EXISTS (a copy from another node
+ * was READY first, and is there still): the put is over, its run is free; ERR_NOT_FOUND: no
+ * such put of this writer. `wall_us`: the wall clock, for the generation; one that is over a
+ * day ahead of what can be is not followed, see generation.c.
  */
 int master_put_end(struct master *master, uint32_t slot, uint64_t life, uint32_t writer,
 	uint64_t now, uint64_t wall_us, uint64_t *ret_generation);
@@ -207,14 +252,21 @@ void master_unpin(struct master *master, uint32_t slot, uint64_t now);
 /* Whether slot and life still name one object; for what comes from outside. */
 bool master_is_life(const struct master *master, uint32_t slot, uint64_t life);
 
-/* 0: ended, or its put is doomed. ERR_NOT_FOUND: nothing under the key. */
+/* 0: ended, or its put is doomed, or what of it was on its way here from another node.
+ * ERR_NOT_FOUND: nothing under the key. */
 int master_remove(struct master *master, const struct index_key *key, uint64_t now);
 
 /* Report number `sequence` of client `cid`: one of its reads of this generation ended. 0:
  * counted, now or before; the last of `readers` removes the object. ERR_NOT_FOUND: there
- * is no such object that counts, any more. */
+ * is no such object that counts here, any more; in a cluster the keeper may count it. So it
+ * is for a secondary copy, which counts nothing. The report is noted all the same: it comes
+ * once, and is passed on once or is lost. */
 int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
 	const struct index_key *key, uint64_t generation, uint64_t now);
+
+/* The same for a read that ended on another node, which reports it once: nobody asks again. */
+int master_read_counted(struct master *master, const struct index_key *key,
+	uint64_t generation, uint64_t now);
 
 /* Remove this very object, for the client that holds it. 0: it is the caller's (also on a
  * repeat of the same `op`). ERR_NOT_FOUND: somebody else ended it. */
@@ -235,7 +287,8 @@ uint32_t master_disk_find(const struct master *master, const struct index_key *k
  * not say so yet: the answer to who ended it waits. */
 bool master_disk_ends(const struct master *master, const struct index_key *key);
 /* For `durable`: the object in `slot` is on disk. Before, master_save_first() makes it
- * the next to be written; ERR_NO_SPACE, ERR_IO: not now; `now`: see disk.retry_ns. */
+ * the next to be written, unless it is secondary, which never is; ERR_NO_SPACE, ERR_IO: not
+ * now; `now`: see disk.retry_ns. */
 bool master_is_saved(const struct master *master, uint32_t slot);
 void master_save_first(struct master *master, uint32_t slot);
 
@@ -296,6 +349,145 @@ void master_trim_done(struct master *master, uint32_t run);
 
 /* The next entry at or after `entry` that is on disk and not READY in the pool. */
 uint32_t master_disk_list(const struct master *master, uint32_t entry);
+
+/* ---- a cluster ----------------------------------------------------------- */
+
+/*
+ * Give the put its generation, once; a repeat is answered alike, also after a restart,
+ * unless it must be `above` what it was given. The slot stays WRITING, and master_put_end()
+ * takes this one. ERR_NOT_FOUND, ERR_TIMEOUT, ERR_REMOVED as there, and ERR_EXISTS if it had
+ * none yet; but the put is not over yet.
+ */
+int master_put_name(struct master *master, uint32_t slot, uint64_t life, uint32_t writer,
+	uint64_t wall_us, uint64_t above, uint64_t *ret_generation);
+/*
+ * Some other node knows of this generation: ours are higher from now on. Any value may come
+ * in. One that is over a day ahead of the time that has passed here since the last was given
+ * is not believed before the wall clock of master_put_name() or master_put_end() agrees, nor
+ * is any before the first put of a new pool, when nothing is known to judge it by: until
+ * then the highest of these is kept. cluster.clocks_refused counts what was not believed in the
+ * end.
+ */
+void master_note_generation(struct master *master, uint64_t generation);
+
+/* What another node has, and this one fetches. */
+struct copy_request {
+	struct index_key key;
+	uint64_t size, generation;
+	uint64_t expires; /* here; UINT64_MAX = never */
+	uint16_t readers_left, wanted;
+	bool softpin, counted;
+};
+
+/*
+ * Begin to copy it: a run for it, in *ret_slot, which stays WRITING. LOAD_GONE: an object is
+ * READY under the key, on its way here, or on disk; a put that is under way is none yet.
+ * LOAD_NO_ROOM: take a ticket, with master_room_wait_load() if it may have turning room as
+ * well. The caller has checked key, size and generation, which another node has sent.
+ */
+enum load_verdict master_copy_start(struct master *master,
+	const struct copy_request *copy, struct ticket *ticket, uint64_t now,
+	uint32_t *ret_slot);
+/* What its source has said of it since, before it is done. */
+void master_copy_know(struct master *master, uint32_t slot, uint64_t expires,
+	bool counted, uint16_t readers_left, uint16_t wanted);
+/* 0: READY, secondary, and the caller pins it before anything else happens. ERR_REMOVED: its
+ * generation was ended meanwhile. ERR_EXISTS: a put of the key was READY first. Else `err`
+ * comes back. The slot is free then. `checksum`: of the bytes, kept for readers elsewhere. */
+int master_copy_done(
+	struct master *master, uint32_t slot, int err, uint64_t checksum, uint64_t now);
+
+/* End this generation of the key, in the pool, on disk, and on its way into the pool, so that
+ * a put that was given it ends with ERR_REMOVED; 0: any, and unfinished puts too.
+ * *ret_generation: of what was ended; 0: of a put that had none yet. ERR_NOT_FOUND: there is
+ * none of it. */
+int master_end_generation(struct master *master, const struct index_key *key,
+	uint64_t generation, uint64_t now, uint64_t *ret_generation);
+/* The same of any generation below this; a put that was given none yet comes later. */
+int master_end_below(struct master *master, const struct index_key *key, uint64_t below,
+	uint64_t now, uint64_t *ret_generation);
+/* Unfinished puts, and copies on their way, whose key begins so never become READY; how many.
+ * What is there already is left alone, also what is being read from the disk. */
+uint32_t master_doom_prefix(
+	struct master *master, const void *prefix, uint32_t prefix_size);
+/* Another node keeps it: this READY copy is secondary from now on, and may be dropped; its
+ * record on disk goes. Twice does no harm. */
+void master_yield(struct master *master, uint32_t slot, uint64_t now);
+/* The same for what is only on disk (master_disk_find()): nothing stays here, and a load of
+ * it ends with ERR_NOT_FOUND. */
+void master_yield_stored(struct master *master, uint32_t entry, uint64_t now);
+
+struct held;
+
+/* How large a run, in bytes, may be that another node would keep in this one's place, as far
+ * as is known; 0: none takes any, and then what could leave in no other way stays. `others`:
+ * nodes that there are beside this one, of which those that keep an object cannot take it over. */
+void master_hand_allow(struct master *master, uint64_t limit, uint32_t others);
+/* Whether there are such nodes, though none may be given anything just now: then what could leave
+ * for them is in no load's way. */
+void master_hand_expect(struct master *master, bool expected);
+/* Whether such nodes come before the disk, which then gets what none of them would take. */
+void master_hand_first(struct master *master, bool first);
+/* An object that should leave for such a node, since room is wanted and the disk has none for
+ * it, or comes second: in *ret_slot. It is under way as *ret_number until master_hand_done(). */
+bool master_hand_next(
+	struct master *master, uint64_t now, uint32_t *ret_number, uint32_t *ret_slot);
+/* The same for one that the caller chooses: in `slot`, or with SLOT_NONE one that is only on
+ * disk, with a run of so many bytes. HAND_LIMIT: so many are under way. */
+uint32_t master_hand_take(struct master *master, uint32_t slot, uint64_t bytes);
+/* It is over. `handed`: another node has it, and keeps it; what is here of it is secondary
+ * from now on (master_held_yield()), if it is still there. Else it stays as it was. */
+void master_hand_done(struct master *master, uint32_t number, const struct held *held,
+	bool handed, uint64_t now);
+/* The reverse of master_yield(): this node has taken over to keep the READY copy. 0, also if
+ * it did so before. ERR_NO_SPACE: it lies in turning room; ERR_BUSY: it is being moved;
+ * ERR_NOT_PERMITTED: its generation is not believed, see master_note_generation(). */
+int master_keep(struct master *master, uint32_t slot);
+
+/* A node that keeps things may be gone for good: softpin copies, of which some may be the last,
+ * do not leave the pool for room until then; 0: they may again. */
+void master_spare_copies(struct master *master, uint64_t until, uint64_t now);
+
+/* An object as a directory knows it. */
+struct held {
+	struct disk_id id;
+	uint64_t generation, size;
+	uint64_t expires; /* UINT64_MAX = never */
+	uint64_t hash;    /* of the key, as this pool has it */
+	uint16_t wanted;  /* nodes that are to keep it, at least 1 */
+	bool softpin, secondary;
+};
+
+/* What is READY or on disk, from the cursor on (0: from the start), looking at no more than
+ * `budget` places. False: nothing in these; *cursor is UINT64_MAX at the end. What is held
+ * from the start to the end of a walk is met once, wherever it goes meanwhile. */
+bool master_held_next(
+	const struct master *master, uint64_t *cursor, uint32_t budget, struct held *ret);
+/* What is READY in the slot. */
+void master_held_at(const struct master *master, uint32_t slot, struct held *ret);
+/* This generation of the key, READY or on disk. False: it is not here. */
+bool master_held_look(const struct master *master, const struct index_key *key,
+	uint64_t generation, struct held *ret);
+/* Whether it is still there; *ret_slot: where it is READY, SLOT_NONE: it is only on disk. */
+bool master_held_find(
+	const struct master *master, const struct held *held, uint32_t *ret_slot);
+/* Its entry, if it is only on disk; DISK_NONE: it is not. */
+uint32_t master_held_entry(const struct master *master, const struct held *held);
+/* End it here, if it is still there. */
+void master_held_end(struct master *master, const struct held *held, uint64_t now);
+/* Another node keeps it: master_yield(), or master_yield_stored(). */
+void master_held_yield(struct master *master, const struct held *held, uint64_t now);
+/* Objects that left this node by no word of its owner's, in this order: evicted, dropped from
+ * the disk, or their time was over, or the last of their reads had ended. False: no more.
+ * They are kept until they are taken, up to a number; master_left_lost() tells, once, whether
+ * some were not. By the time one is taken, the node may have the generation again. */
+struct left {
+	struct disk_id id;
+	uint64_t generation;
+	bool ended; /* for good, everywhere: the owner's removal in advance */
+};
+bool master_left_next(struct master *master, struct left *ret);
+bool master_left_lost(struct master *master);
 
 /* ---- leases -------------------------------------------------------------- */
 

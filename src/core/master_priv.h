@@ -1,17 +1,24 @@
 /*
  * master_priv.h - what the files of core/ share about a master's inside.
  *
- * map.c       the daemon's own key map: which slot is the key's
- * state.c     the moves of an object between its states and lists
- * reclaim.c   judge the coldest, evict, keep the watermarks
- * window.c    choose and clear a range
- * relocate.c  move an object by copy
- * disk.c      the table of what is on disk, and the changes of its index
- * save.c      from the pool to the disk
- * load.c      and back
- * turning.c   room that is kept for loads
- * place.c     room for what is in the way of a window
- * room.c      the queue of tickets
+ * map.c         the daemon's own key map: which slot is the key's
+ * state.c       the moves of an object between its states and lists
+ * put.c         an object's way in
+ * generation.c  the numbers of the puts
+ * end.c         by word of the owner: objects, and what is on its way, end
+ * copy.c        copies of what other nodes have
+ * held.c        all that is here, for a directory
+ * left.c        what left without a word of the owner
+ * hand.c        the keeper's role goes to another node, or comes from one
+ * reclaim.c     judge the coldest, evict, keep the watermarks
+ * window.c      choose and clear a range
+ * relocate.c    move an object by copy
+ * disk.c        the table of what is on disk, and the changes of its index
+ * save.c        from the pool to the disk
+ * load.c        and back
+ * turning.c     room that is kept for loads
+ * place.c       room for what is in the way of a window
+ * room.c        the queue of tickets
  */
 #ifndef CORE_MASTER_PRIV_H
 #define CORE_MASTER_PRIV_H
@@ -34,8 +41,12 @@ enum block_reason {
 	BLOCK_PIN = 2,
 	BLOCK_LEASE = 4,
 	BLOCK_COPY = 8,
-	BLOCK_IO = 16
+	BLOCK_IO = 16,
+	BLOCK_SPARED = 32 /* a copy that may be the last */
 };
+
+/* The run in the pool of the largest softpin object on disk, in full pages (disk.c). */
+uint64_t disk_largest(const struct disk *disk);
 
 static inline struct slot *slot_at(const struct master *master, uint32_t slot)
 {
@@ -79,7 +90,28 @@ static inline uint64_t free_bytes(const struct master *master)
 	return extent_total_bytes(&master->extents, EXTENT_FREE);
 }
 
-/* On disk as well, and so free to go, if nothing else blocks it. */
+/* Another node keeps the object, so that this copy may go like one of the cache. */
+static inline bool is_secondary(const struct master *master, uint32_t slot)
+{
+	return (slot_at(master, slot)->flags & SLOT_SECONDARY) != 0;
+}
+
+/* A softpin object that this node has promised to keep: in the pool, or on its disk. */
+static inline bool must_be_kept(const struct master *master, uint32_t slot)
+{
+	return slot_at(master, slot)->flags & SLOT_SOFTPIN && !is_secondary(master, slot);
+}
+
+static inline struct index_key slot_index_key(const struct master *master, uint32_t slot)
+{
+	const struct slot *there = slot_at(master, slot);
+
+	return (struct index_key){
+		slot_key(master->share, there), there->klen, there->hash};
+}
+
+/* On disk as well, and so free to go, if nothing else blocks it. Of LENT ones some are not
+ * on disk, but secondary. */
 static inline bool object_is_clean(const struct object *object)
 {
 	return object->list == OBJECT_CLEAN || object->list == OBJECT_LENT ||
@@ -92,10 +124,18 @@ static inline bool slots_are_out(const struct master *master)
 	return slots_available(master) <= master->room.granted_count;
 }
 
-/* The same for all but loads: with something on disk one more is kept, as turning room is. */
+/* The run of the largest object that must be able to come back: from the disk, or from the
+ * node that it was handed to. */
+static inline uint64_t turning_need(const struct master *master)
+{
+	return MAX(disk_largest(&master->disk), master->hand.largest);
+}
+
+/* The same for all but loads: where something may come back one more is kept, as turning room
+ * is. */
 static inline bool slots_are_short(const struct master *master)
 {
-	uint32_t kept = master->disk.stored > 0 ? 1 : 0;
+	uint32_t kept = master->disk.stored > 0 || master->hand.largest > 0 ? 1 : 0;
 
 	return slots_available(master) <= master->room.granted_count + kept;
 }
@@ -104,6 +144,23 @@ static inline bool slots_are_short(const struct master *master)
 uint32_t map_find(const struct master *master, const struct index_key *key);
 void map_add(struct master *master, uint32_t slot);
 void map_del(struct master *master, uint32_t slot);
+bool slot_has_key(
+	const struct master *master, uint32_t slot, const struct index_key *key);
+
+/* ---- generation.c -------------------------------------------------------- */
+bool generation_is_good(uint64_t generation);
+/* No number up to the stored bound is given again. */
+void generation_recover(struct master *master);
+/* Of an object that is found at a start, or comes in. */
+void generation_adopt(struct master *master, uint64_t generation);
+uint64_t generation_next(struct master *master, uint64_t wall_us);
+/* The next that is above this one, which may come from outside; 0: any. */
+uint64_t generation_above(struct master *master, uint64_t wall_us, uint64_t above);
+
+static inline void master_is_told(struct master *master, uint64_t now)
+{
+	master->now_ns = now;
+}
 
 /* ---- state.c ------------------------------------------------------------- */
 uint32_t slot_alloc(struct master *master);
@@ -116,6 +173,8 @@ void object_place(struct master *master, uint32_t slot, enum object_list list);
 unsigned object_blocked(const struct master *master, uint32_t slot, uint64_t now);
 /* Show a sealed slot to readers and put it on the list of its kind. */
 void object_show(struct master *master, uint32_t slot);
+/* The same, and in the key map, for one that was moved, read or fetched to its slot. */
+void object_arrive(struct master *master, uint32_t slot, bool active, uint64_t now);
 /* A READY object leaves its place, which is free now or with the last hold. What there is of
  * it elsewhere stays: it is moved, or dropped as it is on disk. */
 void object_condemn(struct master *master, uint32_t slot, uint64_t now);
@@ -135,6 +194,37 @@ void object_unpark(struct master *master, uint32_t slot, bool active);
 void object_look(struct master *master, uint32_t slot, uint64_t now);
 /* Set the slot's one timer to the next time that matters to it. */
 void object_arm(struct master *master, uint32_t slot, uint64_t now);
+
+/* ---- load.c -------------------------------------------------------------- */
+/* A run for what comes from elsewhere: the ticket's, or one that no one waits for, or in the
+ * turning room. */
+uint32_t load_run(struct master *master, uint64_t size, uint32_t klen,
+	struct ticket *ticket, uint64_t now);
+/* A slot for it, WRITING and marked as a copy. */
+uint32_t arrival_open(
+	struct master *master, uint32_t block, const struct copy_request *what);
+
+/* ---- copy.c -------------------------------------------------------------- */
+/* The slot is on its way here from another node. */
+bool is_being_fetched(const struct master *master, uint32_t slot);
+/* The unfinished put that was outrun, or SLOT_NONE. */
+uint32_t outrun_find(const struct master *master, uint32_t writer, uint64_t op);
+/* The key has an object here, so that a put of it cannot become one. */
+bool key_is_taken(struct master *master, const struct index_key *key);
+/* The slot is about to be its key's object; what is under way for the key is outrun. */
+void key_claim(struct master *master, uint32_t slot);
+
+/* ---- left.c -------------------------------------------------------------- */
+#define LEFT_LIMIT 16384u /* names that wait to be told */
+
+void left_slot(struct master *master, uint32_t slot, bool ended);
+void left_entry(struct master *master, uint32_t entry, bool ended);
+
+/* ---- hand.c -------------------------------------------------------------- */
+/* Some other node would keep what cannot go to the disk. */
+bool hand_is_allowed(const struct master *master);
+/* Other nodes take what should leave, and the disk waits. */
+bool hand_goes_first(const struct master *master);
 
 /* ---- read.c -------------------------------------------------------------- */
 
@@ -182,16 +272,18 @@ void window_open_at(struct master *master, struct ticket *ticket, uint32_t near,
 	uint64_t off, uint64_t end, uint64_t now);
 
 /* ---- disk.c -------------------------------------------------------------- */
-struct disk_id disk_id_of(const void *key, uint32_t size);
 /* SAVING or STORED, and not ended. */
 bool disk_lives(const struct disk_entry *entry);
+/* STORED, and not READY in the pool. */
+bool disk_is_only(const struct disk_entry *entry);
+/* Whether the key's object is on disk. One whose bytes are damaged counts as absent, and
+ * goes. */
+bool disk_has(struct master *master, const struct index_key *key);
 uint32_t disk_find(const struct disk *disk, const struct index_key *key);
 uint32_t disk_find_id(const struct disk *disk, uint64_t hash, const struct disk_id *id);
 bool disk_is_full_of_entries(const struct disk *disk);
 uint32_t disk_entry_new(struct disk *disk, const struct disk_entry *like);
 void disk_entry_free(struct master *master, uint32_t entry);
-/* The run in the pool of the largest softpin object on disk, in full pages. */
-uint64_t disk_largest(const struct disk *disk);
 /* Its record is in the index. */
 void disk_stored(struct disk *disk, uint32_t entry);
 /* A STORED entry is, or is no more, all there is of the object. */
@@ -208,6 +300,8 @@ bool save_is_wanted(const struct master *master);
 bool disk_has_room(const struct master *master, uint64_t bytes);
 void save_detach(struct master *master, uint32_t entry, uint64_t now);
 void save_finish(struct master *master, uint32_t entry);
+/* What a READY object has on disk, or on its way there, ends; in the pool it stays. */
+void save_end(struct master *master, uint32_t slot, uint64_t now);
 /* Whether a reader has had it since it came; looks at the clients' marks. */
 bool object_was_read(struct master *master, uint32_t slot);
 /* Softpin objects that were read since the last look become SPENT; looks at `limit`. */
@@ -239,7 +333,7 @@ static inline bool turning_has(const struct master *master, uint32_t block)
 /* Objects wait for it to grow. */
 static inline bool turning_is_due(const struct master *master)
 {
-	return disk_largest(&master->disk) > master->room.turning.size;
+	return turning_need(master) > master->room.turning.size;
 }
 /* Grow towards the largest, or shrink. WINDOW_WAITS also when there is nothing to do. */
 enum window_result turning_run(struct master *master, uint64_t now, uint32_t *budget);

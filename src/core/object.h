@@ -3,14 +3,16 @@
  *
  * Every slot that is not FREE is on exactly one list, which says what may happen to it:
  *
- *   WRITING    being put (a list per client), or the copy that a relocation writes
- *   INACTIVE, ACTIVE   cache objects, reclaim takes from INACTIVE's tail
+ *   WRITING    being put (a list per client), or on its way here: moved, read from the
+ *              disk, fetched from another node
+ *   INACTIVE, ACTIVE   cache objects and secondary ones, which another node keeps; reclaim
+ *              takes from INACTIVE's tail
  *   DIRTY      softpin, not on disk: may not be dropped, only written out or relocated
  *   LARGE      the same, larger than the turning room: stays until that has grown
  *   SAVING     being written out; readable, its run stays until the I/O's end
  *   SPENT      the same, and a reader has had it: written out before others
  *   CLEAN      on disk as well: free for the asking
- *   LENT       the same, in the turning room: only loads may have its place
+ *   LENT       the same, or secondary, in the turning room: only loads may have its place
  *   PARKED     READY but held or pinned when reclaim met it; the last release wakes it
  *   MOVING     being copied to another run
  *   CONDEMNED  ended; its bytes go with the last hold

@@ -8,7 +8,9 @@
  *   invalidate the note -> slot, life, new count -> sequence (now it counts) -> the slot
  *
  * A restart finds either an old sequence, and the report comes again, or the new one, and
- * carries out what the note says.
+ * carries out what the note says. A report that is not counted here is noted all the same:
+ * it may be passed on to the node that counts, but only once, since a read that counts twice
+ * would end the object before its time, and one that is lost only later.
  */
 #include "core/master_priv.h"
 
@@ -53,6 +55,7 @@ static bool read_ended_on_disk(struct master *master, const struct index_key *ke
 		return true;
 	}
 	master->stats.removes++;
+	left_entry(master, entry, true);
 	disk_end(master, entry, now);
 	return true;
 }
@@ -71,12 +74,30 @@ static void read_note_on_disk(struct master *master, uint32_t slot)
 		disk_change(&master->disk, entry, DISK_PUT);
 }
 
+static bool counts_here(const struct master *master, uint32_t slot, uint64_t generation)
+{
+	return slot != SLOT_NONE && slot_at(master, slot)->generation == generation &&
+	       slot_at(master, slot)->counted && !is_secondary(master, slot);
+}
+
+static void read_ended_in_pool(
+	struct master *master, uint32_t slot, uint16_t left, uint64_t now)
+{
+	slot_at(master, slot)->readers_left = left;
+	read_note_on_disk(master, slot);
+	master->stats.reads_counted++;
+	if (left > 0)
+		return;
+	master->stats.removes++;
+	left_slot(master, slot, true);
+	object_end(master, slot, now);
+}
+
 int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
 	const struct index_key *key, uint64_t generation, uint64_t now)
 {
 	struct share_client *client = &master->share->clients[cid];
 	uint32_t slot = master_find(master, key);
-	struct slot *there;
 	uint16_t left;
 
 	if (sequence <= client->read_sequence)
@@ -85,21 +106,13 @@ int master_read_ended(struct master *master, uint32_t cid, uint64_t sequence,
 		note(client, sequence, SLOT_NONE, 0, 0);
 		return 0;
 	}
-	if (slot == SLOT_NONE || slot_at(master, slot)->generation != generation ||
-		!slot_at(master, slot)->counted) {
+	if (!counts_here(master, slot, generation)) {
 		note(client, sequence, SLOT_NONE, 0, 0);
 		return ERR_NOT_FOUND;
 	}
-	there = slot_at(master, slot);
-	left = (uint16_t)(there->readers_left - 1);
+	left = (uint16_t)(slot_at(master, slot)->readers_left - 1);
 	note(client, sequence, slot, life_at(master, slot), left);
-	there->readers_left = left;
-	read_note_on_disk(master, slot);
-	master->stats.reads_counted++;
-	if (left == 0) {
-		master->stats.removes++;
-		object_end(master, slot, now);
-	}
+	read_ended_in_pool(master, slot, left, now);
 	return 0;
 }
 
@@ -123,4 +136,19 @@ void reads_recover(struct master *master)
 {
 	for (uint32_t cid = 0; cid < CLIENT_LIMIT; cid++)
 		redo(master, &master->share->clients[cid]);
+}
+
+int master_read_counted(struct master *master, const struct index_key *key,
+	uint64_t generation, uint64_t now)
+{
+	uint32_t slot = master_find(master, key);
+
+	if (slot == SLOT_NONE)
+		return read_ended_on_disk(master, key, generation, now) ? 0
+									: ERR_NOT_FOUND;
+	if (!counts_here(master, slot, generation))
+		return ERR_NOT_FOUND;
+	read_ended_in_pool(
+		master, slot, (uint16_t)(slot_at(master, slot)->readers_left - 1), now);
+	return 0;
 }

@@ -20,9 +20,14 @@ void reclaim_evict(struct master *master, uint32_t slot, uint64_t now)
 {
 	uint64_t bytes = run_bytes(master, slot);
 
-	if (object_is_clean(object_at(master, slot))) {
+	if (is_secondary(master, slot)) {
+		master->cluster.spared++;
+		master->cluster.spared_bytes += bytes;
+		left_slot(master, slot, false);
+	} else if (object_is_clean(object_at(master, slot))) {
 		drop_clean(master, slot, bytes);
 	} else {
+		left_slot(master, slot, false);
 		lru_ghost_put(&master->lru, slot_at(master, slot)->hash,
 			(uint32_t)(bytes / POOL_GRANULE));
 		master->stats.evicted++;
@@ -160,7 +165,7 @@ static bool keep_on_disk(struct master *master, uint32_t slot)
 	const struct disk *disk = &master->disk;
 	uint64_t limit = disk->config.data_size / 1000 * disk->config.cache_permille;
 
-	if (object_is_clean(object_at(master, slot)) ||
+	if (object_is_clean(object_at(master, slot)) || is_secondary(master, slot) ||
 		object_at(master, slot)->hits < 2 ||
 		disk->cache_bytes + slot_at(master, slot)->size > limit ||
 		!disk_has_room(master, slot_at(master, slot)->size))
@@ -195,7 +200,7 @@ bool reclaim_refill(struct master *master, uint64_t now, uint32_t *budget)
 			reclaim_evict(master, slot, now);
 	}
 	/* What is being written out is met again as it becomes clean. */
-	saves |= disk_is_usable(master) &&
+	saves |= (disk_is_usable(master) || hand_is_allowed(master)) &&
 		 master->dirty.count + master->spent.count + master->saving.count > 0 &&
 		 free_bytes(master) < high;
 	master->stats.scans += master->stats.examined != examined;

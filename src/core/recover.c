@@ -85,7 +85,9 @@ static enum drop_reason judge(const struct master *master, uint32_t slot)
 	if (kind_at(master, slot) == SLOT_WRITING && !(there->flags & SLOT_SEALED))
 		return writer_lives(master, there->writer) ? DROP_REASONS
 							   : DROP_WRITER_GONE;
-	return there->generation != 0 ? DROP_REASONS : DROP_BAD_STATE;
+	if (kind_at(master, slot) == SLOT_CONDEMNED)
+		return there->generation != 0 ? DROP_REASONS : DROP_BAD_STATE;
+	return generation_is_good(there->generation) ? DROP_REASONS : DROP_BAD_STATE;
 }
 
 static void drop(struct master *master, uint32_t slot, enum drop_reason reason,
@@ -115,8 +117,11 @@ static void read_slots(struct master *master, struct recovery *ret)
 			continue;
 		}
 		heap_set(&master->timers, slot, there->off);
-		if (there->generation > master->last_generation)
-			master->last_generation = there->generation;
+		/* What came from another node was not given here. */
+		if (is_secondary(master, slot))
+			master_note_generation(master, there->generation);
+		else if (generation_is_good(there->generation))
+			generation_adopt(master, there->generation);
 	}
 }
 
@@ -132,6 +137,27 @@ static void map_newest(struct master *master, uint32_t slot)
 	if (other != SLOT_NONE)
 		map_del(master, other);
 	map_add(master, slot);
+}
+
+/* What a slot that is kept can have no more: a take that did not come to its end has not
+ * been, a put is never secondary, and its number may be damaged. */
+static void slot_mend(struct master *master, uint32_t slot)
+{
+	struct slot *there = slot_at(master, slot);
+	uint32_t wrong = SLOT_COPY | SLOT_TAKEN;
+
+	if (kind_at(master, slot) == SLOT_CONDEMNED)
+		return;
+	if (kind_at(master, slot) == SLOT_WRITING)
+		wrong |= SLOT_SECONDARY;
+	if (kind_at(master, slot) == SLOT_READY)
+		wrong |= SLOT_REPLACES;
+	if (kind_at(master, slot) == SLOT_READY || there->flags & SLOT_SEALED)
+		wrong |= SLOT_OUTRUN;
+	there->flags &= ~wrong;
+	there->wanted = keepers_wanted(there->wanted);
+	if (!generation_is_good(there->generation))
+		there->generation = 0; /* not given yet: it is a put */
 }
 
 static void place_slots(struct master *master, struct recovery *ret)
@@ -153,9 +179,7 @@ static void place_slots(struct master *master, struct recovery *ret)
 		}
 		object_begin(object_at(master, slot));
 		object_at(master, slot)->block = block;
-		/* A take that did not come to its end has not been. */
-		if (kind_at(master, slot) != SLOT_CONDEMNED)
-			there->flags &= ~(uint32_t)(SLOT_COPY | SLOT_TAKEN);
+		slot_mend(master, slot);
 		switch (kind_at(master, slot)) {
 		case SLOT_READY:
 			slot_want(there, false);
@@ -196,6 +220,19 @@ static void join_ready(
 	object_arm(master, slot, now);
 }
 
+/* Its replacement is whole. */
+static void end_replaced(struct master *master, uint32_t slot, uint32_t old, uint64_t now,
+	struct recovery *ret)
+{
+	if (kind_at(master, old) == SLOT_READY) {
+		ret->adopted--;
+		ret->dropped[DROP_OLDER]++;
+		object_condemn(master, old, now);
+	} else {
+		key_claim(master, slot);
+	}
+}
+
 static void join_writing(struct master *master, uint32_t slot, uint64_t now,
 	uint64_t put_timeout_ns, struct recovery *ret)
 {
@@ -204,12 +241,17 @@ static void join_writing(struct master *master, uint32_t slot, uint64_t now,
 	bool taken = map_find(master, &key) != SLOT_NONE;
 
 	if (there->flags & SLOT_SEALED) {
+		if (taken && there->flags & SLOT_REPLACES) {
+			taken = false;
+			end_replaced(master, slot, map_find(master, &key), now, ret);
+		}
 		if (taken) {
 			ret->dropped[DROP_OLDER]++;
 			object_drop(master, slot);
 			return;
 		}
 		there->lease_end = 0;
+		there->flags &= ~(uint32_t)SLOT_REPLACES;
 		map_add(master, slot);
 		object_show(master, slot);
 		object_arm(master, slot, now);
@@ -217,13 +259,15 @@ static void join_writing(struct master *master, uint32_t slot, uint64_t now,
 		return;
 	}
 	ret->writing++;
+	if (there->flags & SLOT_REPLACES)
+		taken = true; /* until its end */
+	if (taken && !(there->flags & (SLOT_DOOMED | SLOT_LATE)))
+		there->flags |= SLOT_OUTRUN;
+	master->outrun += (there->flags & SLOT_OUTRUN) != 0;
 	if (there->flags & (SLOT_DOOMED | SLOT_LATE))
 		return;
-	if (taken) {
-		there->flags |= SLOT_DOOMED;
-		return;
-	}
-	map_add(master, slot);
+	if (!(there->flags & SLOT_OUTRUN))
+		map_add(master, slot);
 	heap_set(&master->timers, slot, now + put_timeout_ns);
 }
 
@@ -233,6 +277,8 @@ void master_recover(struct master *master, uint64_t now, uint64_t put_timeout_ns
 	memset(ret, 0, sizeof(*ret));
 	master->leases.epoch = atomic_load_explicit(
 		&master->share->header->epoch, memory_order_relaxed);
+	master_is_told(master, now);
+	generation_recover(master);
 	reads_recover(master);
 	read_slots(master, ret);
 	place_slots(master, ret);

@@ -33,6 +33,7 @@ static void copy_open(struct master *master, uint32_t from, uint32_t to, uint32_
 	copy->op = old->op;
 	copy->counted = old->counted;
 	copy->readers_left = old->readers_left;
+	copy->wanted = old->wanted;
 	copy->namespace_id = old->namespace_id;
 	copy->flags = old->flags | SLOT_COPY;
 	slot_publish(copy);
@@ -144,17 +145,12 @@ void master_move_done(struct master *master, bool copied, uint64_t now)
 		disk_entry(&master->disk, object_at(master, to)->disk)->slot = to;
 		object_at(master, from)->disk = DISK_NONE;
 	}
-	object_list_ready(master, to, object_at(master, from)->active);
 	map_del(master, from);
-	map_add(master, to);
-	/* Reads may have ended since the copy was opened. */
+	/* Since the copy was opened, reads may have ended, and another node may have become
+	 * the keeper. */
 	slot_at(master, to)->readers_left = slot_at(master, from)->readers_left;
-	/* A restart takes a READY copy for an object, and a WRITING one for half of one:
-	 * the mark must outlive the state. */
-	slot_ready(slot_at(master, to));
-	slot_at(master, to)->flags &= ~(uint32_t)SLOT_COPY;
-	object_at(master, to)->indexed = index_add(master->share, to);
-	object_arm(master, to, now);
+	slot_at(master, to)->flags |= slot_at(master, from)->flags & SLOT_SECONDARY;
+	object_arrive(master, to, object_at(master, from)->active, now);
 	master->stats.relocated++;
 	master->stats.relocated_bytes += run_bytes(master, to);
 	object_condemn(master, from, now);

@@ -164,7 +164,7 @@ static bool saving_suffices(const struct master *master, const struct ticket *ti
 
 	return ticket->run_bytes <= small && master->clean.count == 0 &&
 	       master->lru.inactive.count + master->lru.active.count == 0 &&
-	       (master->saving.count > 0 ||
+	       (master->saving.count > 0 || master->hand.bytes > 0 ||
 		       (save_is_wanted(master) &&
 			       disk_has_room(master, ticket->run_bytes)));
 }
@@ -307,6 +307,7 @@ bool master_room_run(struct master *master, uint64_t now, uint32_t budget)
 	struct room *room = &master->room;
 	bool more;
 
+	master_is_told(master, now);
 	if (room_is_due(master) || (anyone_waits(master) && now >= room->retry_ns)) {
 		if (serve(master, now, &budget))
 			room->stuck = false;

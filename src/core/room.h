@@ -40,9 +40,9 @@ struct ticket {
 
 /*
  * Turning room: the end of the pool, from `off` on, free or clean, as large as the largest
- * softpin object on disk, so that each can always come back. Only loads have their runs in
- * it. A larger object stays in the pool until the range has grown: `ticket` opens a window
- * for the part that is missing.
+ * softpin object on disk or handed over, so that each can always come back. Only loads have
+ * their runs in it. A larger object stays in the pool until the range has grown: `ticket` opens
+ * a window for the part that is missing.
  */
 struct turning {
 	uint64_t off, size; /* size 0: none */

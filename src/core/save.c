@@ -38,7 +38,7 @@ static uint64_t save_need(const struct master *master)
 	return need;
 }
 
-/* Bytes that are free, or could be without the disk, or soon will be. */
+/* Bytes that are free, or could be without the disk or another node, or soon will be. */
 static uint64_t save_have(const struct master *master)
 {
 	const struct extent_map *map = &master->extents;
@@ -49,7 +49,7 @@ static uint64_t save_have(const struct master *master)
 			 extent_window_missing(map, EXTENT_CLEARING);
 	return free_bytes(master) + window + master->bytes_of[OBJECT_CLEAN] +
 	       master->bytes_of[OBJECT_SAVING] + master->bytes_of[OBJECT_INACTIVE] +
-	       master->bytes_of[OBJECT_ACTIVE];
+	       master->bytes_of[OBJECT_ACTIVE] + master->hand.bytes;
 }
 
 /* Tickets that find bytes, but no slot. */
@@ -152,7 +152,7 @@ static void choose_all(struct choice *choice)
 	struct master *master = choice->master;
 
 	if (!choose_old(choice, &master->dirty, true) || choice->count > 0 ||
-		!save_is_wanted(master))
+		!save_is_wanted(master) || hand_goes_first(master))
 		return;
 	save_harvest(master, READ_LOOKS);
 	if (!choose_old(choice, &master->spent, false) || choice->count > 0)
@@ -178,6 +178,8 @@ static void cache_give(struct master *master, uint64_t bytes, uint64_t now)
 		if (there->slot == SLOT_NONE ||
 			!turning_has(master, object_at(master, there->slot)->block)) {
 			given += align_up_u64(there->size, DISK_GRANULE);
+			if (disk_is_only(there))
+				left_entry(master, entry, false);
 			disk_drop(master, entry, now);
 		}
 		entry = next;
@@ -223,6 +225,7 @@ static uint32_t save_entry(struct master *master, uint32_t slot, uint32_t run)
 		.readers_left = there->readers_left,
 		.klen = there->klen,
 		.state = DISK_SAVING,
+		.wanted = (uint8_t)there->wanted,
 		.softpin = (there->flags & SLOT_SOFTPIN) != 0,
 		.counted = there->counted != 0,
 		.writing = true,
@@ -323,6 +326,21 @@ void save_detach(struct master *master, uint32_t entry, uint64_t now)
 		object_list_ready(master, slot, false);
 }
 
+void save_end(struct master *master, uint32_t slot, uint64_t now)
+{
+	struct object *object = object_at(master, slot);
+	bool saved = master_is_saved(master, slot);
+
+	if (object->disk == DISK_NONE ||
+		!disk_lives(disk_entry(&master->disk, object->disk)))
+		return;
+	disk_end(master, object->disk, now);
+	if (saved) {
+		disk_entry(&master->disk, object->disk)->slot = SLOT_NONE;
+		object->disk = DISK_NONE;
+	}
+}
+
 /* The index has it. */
 void save_finish(struct master *master, uint32_t entry)
 {
@@ -377,7 +395,8 @@ void master_save_first(struct master *master, uint32_t slot)
 {
 	struct object *object = object_at(master, slot);
 
-	if (!disk_is_there(&master->disk) || object->disk != DISK_NONE)
+	if (!disk_is_there(&master->disk) || object->disk != DISK_NONE ||
+		is_secondary(master, slot))
 		return;
 	if (object->list != OBJECT_DIRTY) {
 		if (object->list != OBJECT_INACTIVE && object->list != OBJECT_ACTIVE &&

@@ -2,6 +2,7 @@
  * state.c - the moves of an object between its states and lists.
  *
  *   FREE --master_put_start--> WRITING --object_show--> INACTIVE, ACTIVE or DIRTY (READY)
+ *   FREE --arrival_open--> WRITING --object_arrive--> the same, or CLEAN or LENT (READY)
  *   READY --object_park--> PARKED --object_unpark--> READY
  *   READY --relocate_start--> MOVING --master_move_done--> CONDEMNED
  *   READY, PARKED, MOVING --object_condemn--> CONDEMNED --object_settle--> FREE
@@ -98,11 +99,15 @@ void object_place(struct master *master, uint32_t slot, enum object_list list)
 		master->bytes_of[old] -= bytes;
 	}
 	object->list = (uint8_t)list;
-	if (list != OBJECT_FREE) {
+	if (list == OBJECT_FREE)
+		return;
+	master->bytes_of[list] += bytes;
+	/* Of what is cold, what another node keeps goes first. */
+	if (list == OBJECT_INACTIVE && is_secondary(master, slot))
+		object_push_tail(&master->lru.inactive, master->objects, slot);
+	else
 		object_push_head(
 			object_queue_of(master, slot, list), master->objects, slot);
-		master->bytes_of[list] += bytes;
-	}
 }
 
 /* ---- what blocks an object ----------------------------------------------- */
@@ -122,6 +127,13 @@ static bool object_has_io(const struct master *master, uint32_t slot)
 	return there->state == DISK_SAVING && (there->writing || there->committing);
 }
 
+static bool is_spared(const struct master *master, uint32_t slot, uint64_t now)
+{
+	return now < master->spare_until && kind_at(master, slot) == SLOT_READY &&
+	       (slot_at(master, slot)->flags & (SLOT_SOFTPIN | SLOT_SECONDARY)) ==
+		       (SLOT_SOFTPIN | SLOT_SECONDARY);
+}
+
 unsigned object_blocked(const struct master *master, uint32_t slot, uint64_t now)
 {
 	const struct relocating *move = &master->room.move;
@@ -137,6 +149,8 @@ unsigned object_blocked(const struct master *master, uint32_t slot, uint64_t now
 		why |= BLOCK_COPY;
 	if (object_has_io(master, slot))
 		why |= BLOCK_IO;
+	if (is_spared(master, slot, now))
+		why |= BLOCK_SPARED;
 	return why;
 }
 
@@ -146,12 +160,15 @@ void object_arm(struct master *master, uint32_t slot, uint64_t now)
 	const struct object *object = object_at(master, slot);
 	bool off_lists = object->list == OBJECT_PARKED ||
 			 object->list == OBJECT_CONDEMNED;
+	bool leased = lease_outstanding(&master->leases, slot, life_at(master, slot)) > 0;
 	uint64_t when = UINT64_MAX;
 
 	if (object->list != OBJECT_CONDEMNED && there->flags & SLOT_EXPIRES)
 		when = there->expires;
-	if (off_lists && there->lease_end > now && there->lease_end < when)
+	if ((off_lists || leased) && there->lease_end > now && there->lease_end < when)
 		when = there->lease_end;
+	if (object->list == OBJECT_PARKED && is_spared(master, slot, now))
+		when = MIN(when, master->spare_until);
 	if (object->list == OBJECT_PARKED && object->relook && now + REARM_NS < when)
 		when = now + REARM_NS;
 	if (when == UINT64_MAX)
@@ -166,7 +183,7 @@ static enum object_list clean_list(const struct master *master, uint32_t slot)
 {
 	if (turning_has(master, object_at(master, slot)->block))
 		return OBJECT_LENT;
-	if (slot_at(master, slot)->flags & SLOT_SOFTPIN && !PLANTED(NO_TURNING) &&
+	if (must_be_kept(master, slot) && !PLANTED(NO_TURNING) &&
 		run_bytes(master, slot) > master->room.turning.size)
 		return OBJECT_LARGE;
 	return OBJECT_CLEAN;
@@ -174,9 +191,12 @@ static enum object_list clean_list(const struct master *master, uint32_t slot)
 
 void object_list_ready(struct master *master, uint32_t slot, bool active)
 {
-	if (master_is_saved(master, slot))
+	bool lent = is_secondary(master, slot) &&
+		    turning_has(master, object_at(master, slot)->block);
+
+	if (lent || master_is_saved(master, slot))
 		object_place(master, slot, clean_list(master, slot));
-	else if (slot_at(master, slot)->flags & SLOT_SOFTPIN)
+	else if (must_be_kept(master, slot))
 		object_place(master, slot,
 			object_at(master, slot)->read ? OBJECT_SPENT : OBJECT_DIRTY);
 	else
@@ -197,6 +217,20 @@ void object_show(struct master *master, uint32_t slot)
 	object_at(master, slot)->indexed = index_add(master->share, slot);
 	object_list_ready(master, slot, back_soon);
 	master->stats.ghost_hits += back_soon;
+}
+
+void object_arrive(struct master *master, uint32_t slot, bool active, uint64_t now)
+{
+	struct slot *there = slot_at(master, slot);
+
+	object_list_ready(master, slot, active);
+	map_add(master, slot);
+	/* A restart takes a READY copy for an object, and a WRITING one for half of one: the
+	 * mark must outlive the state. */
+	slot_ready(there);
+	there->flags &= ~(uint32_t)SLOT_COPY;
+	object_at(master, slot)->indexed = index_add(master->share, slot);
+	object_arm(master, slot, now);
 }
 
 /* The run and the slot are nobody's any more. */
@@ -239,15 +273,7 @@ void object_condemn(struct master *master, uint32_t slot, uint64_t now)
 
 void object_end(struct master *master, uint32_t slot, uint64_t now)
 {
-	struct object *object = object_at(master, slot);
-	bool saved = master_is_saved(master, slot);
-
-	if (object->disk != DISK_NONE)
-		disk_end(master, object->disk, now);
-	if (saved) {
-		disk_entry(&master->disk, object->disk)->slot = SLOT_NONE;
-		object->disk = DISK_NONE;
-	}
+	save_end(master, slot, now);
 	object_condemn(master, slot, now);
 }
 
@@ -256,6 +282,8 @@ void object_drop(struct master *master, uint32_t slot)
 	CHECK(kind_at(master, slot) == SLOT_WRITING);
 	if (object_at(master, slot)->mapped)
 		map_del(master, slot);
+	if (slot_at(master, slot)->flags & SLOT_OUTRUN)
+		master->outrun--;
 	object_free(master, slot);
 }
 

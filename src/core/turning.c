@@ -2,11 +2,14 @@
  * turning.c - room that is kept for loads, so that whatever is on disk can come back also
  * when all else is full of what cannot leave.
  *
- * It is the end of the pool, from `off` on. Free bytes there are withheld from all but loads,
- * and what lies there is on disk as well (LENT), or ended and still held. It is as large as
- * the largest softpin object on disk; one that is larger stays in the pool (LARGE) until the
- * range has grown, by a window for the part that is missing. At the end, so that it never
- * parts the rest of the pool.
+ * Likewise for what was handed over to another node, which a reader here may want back.
+ *
+ * It is the end of the pool, from `off` on. Free bytes there are withheld from all but loads
+ * and copies of what other nodes have; what lies there is on disk as well, or secondary
+ * (LENT), or ended and still held. It is as large as the largest of these objects; one that is
+ * to be dropped for its disk copy and is larger stays in the pool (LARGE) until the range has
+ * grown, by a window for the part that is missing. At the end, so that it never parts the rest
+ * of the pool.
  */
 #include "core/master_priv.h"
 
@@ -44,7 +47,15 @@ static uint64_t range_begin(
 	return off;
 }
 
-/* Free, or on disk as well, or only waiting for its readers to end. */
+static bool is_cached_copy(const struct master *master, uint32_t slot)
+{
+	enum object_list list = (enum object_list)object_at(master, slot)->list;
+
+	return (list == OBJECT_INACTIVE || list == OBJECT_ACTIVE) &&
+	       is_secondary(master, slot);
+}
+
+/* Free, or to be had elsewhere as well, or only waiting for its readers to end. */
 static bool block_is_clean(const struct master *master, uint32_t block)
 {
 	const struct extent *extent = extent_record(&master->extents, block);
@@ -56,7 +67,10 @@ static bool block_is_clean(const struct master *master, uint32_t block)
 		return false;
 	object = object_at(master, extent->owner);
 	return object_is_clean(object) || object->list == OBJECT_CONDEMNED ||
-	       (object->list == OBJECT_PARKED && master_is_saved(master, extent->owner));
+	       is_cached_copy(master, extent->owner) ||
+	       (object->list == OBJECT_PARKED &&
+		       (master_is_saved(master, extent->owner) ||
+			       is_secondary(master, extent->owner)));
 }
 
 static bool range_is_clean(const struct master *master, uint32_t block)
@@ -85,6 +99,21 @@ static void relist(struct master *master)
 	}
 }
 
+/* Secondary ones are on no list of relist()'s while they are outside. */
+static void lend_copies(struct master *master)
+{
+	const struct extent_map *map = &master->extents;
+	uint32_t block = extent_window_first(map, EXTENT_TURNING);
+
+	for (; block != EXTENT_NONE; block = extent_next(map, block)) {
+		const struct extent *extent = extent_record(map, block);
+
+		if (extent->kind == EXTENT_USED && extent->owner != SLOT_NONE &&
+			is_cached_copy(master, extent->owner))
+			object_list_ready(master, extent->owner, false);
+	}
+}
+
 static void range_set(struct master *master, uint64_t off)
 {
 	struct turning *turning = &master->room.turning;
@@ -96,9 +125,11 @@ static void range_set(struct master *master, uint64_t off)
 	turning->size = pool_size(master) - off;
 	if (turning->size > 0)
 		extent_window_open(map, EXTENT_TURNING, map->last, off, turning->size);
-	if (turning->size >= disk_largest(&master->disk))
+	if (turning->size >= turning_need(master))
 		turning->short_since_start = false;
 	relist(master);
+	if (turning->size > 0)
+		lend_copies(master);
 	room_event(master);
 }
 
@@ -115,14 +146,16 @@ static void evict_crossing(struct master *master, uint64_t bytes, uint64_t now)
 		extent_record(&master->extents, block)->kind != EXTENT_USED)
 		return;
 	slot = extent_record(&master->extents, block)->owner;
-	if (slot != SLOT_NONE && object_is_clean(object_at(master, slot)) &&
+	if (slot != SLOT_NONE &&
+		(object_is_clean(object_at(master, slot)) ||
+			is_cached_copy(master, slot)) &&
 		object_blocked(master, slot, now) == 0)
 		reclaim_evict(master, slot, now);
 }
 
 bool turning_settle(struct master *master, uint64_t now)
 {
-	uint64_t bytes = disk_largest(&master->disk);
+	uint64_t bytes = turning_need(master);
 	uint64_t checked = master->room.window.off, off;
 	uint32_t block;
 
@@ -156,7 +189,7 @@ static enum window_result grow(struct master *master, uint64_t now, uint32_t *bu
 		window_close(master);
 	}
 	if (room->window.owner == NULL) {
-		off = range_begin(master, disk_largest(&master->disk), &block);
+		off = range_begin(master, turning_need(master), &block);
 		if (off >= end)
 			return WINDOW_WAITS;
 		room->turning.ticket.state = TICKET_WAITING;
@@ -208,7 +241,7 @@ static void shrink(struct master *master, uint64_t target, uint64_t now)
 
 enum window_result turning_run(struct master *master, uint64_t now, uint32_t *budget)
 {
-	if (!disk_is_there(&master->disk))
+	if (!disk_is_there(&master->disk) && master->hand.largest == 0)
 		return WINDOW_WAITS;
 	if (turning_is_due(master))
 		return grow(master, now, budget);
@@ -216,7 +249,7 @@ enum window_result turning_run(struct master *master, uint64_t now, uint32_t *bu
 		window_close(master); /* the large one has ended meanwhile */
 		master->room.turning.ticket.state = TICKET_IDLE;
 	}
-	shrink(master, disk_largest(&master->disk), now);
+	shrink(master, turning_need(master), now);
 	return WINDOW_WAITS;
 }
 
@@ -238,7 +271,7 @@ static uint64_t clean_begin(const struct master *master)
 void turning_restore(struct master *master)
 {
 	uint64_t first = clean_begin(master);
-	uint64_t bytes = MIN(disk_largest(&master->disk), pool_size(master) - first);
+	uint64_t bytes = MIN(turning_need(master), pool_size(master) - first);
 	uint32_t block;
 
 	if (bytes > 0)

@@ -605,7 +605,7 @@ static bool worth_a_copy(const struct master *master, uint32_t slot)
 	       run_bytes(master, slot) <= master->room.window.size / 16;
 }
 
-/* What is on disk already may stay where turning room is made. */
+/* What is on disk already, or kept elsewhere, may stay where turning room is made. */
 static enum window_result clear_cache(
 	struct master *master, uint64_t now, uint32_t *budget)
 {
@@ -620,6 +620,8 @@ static enum window_result clear_cache(
 
 		if (list != OBJECT_INACTIVE && list != OBJECT_ACTIVE &&
 			(list != OBJECT_CLEAN || is_for_turning(master)))
+			continue;
+		if (is_for_turning(master) && is_secondary(master, slot))
 			continue;
 		if (list == OBJECT_CLEAN && must_wait(master) &&
 			run_bytes(master, slot) >= KEEP_LEAST &&

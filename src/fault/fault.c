@@ -34,15 +34,24 @@
 
 _Static_assert(FAULT_RESET < 1 << FAULT_ACTION_BITS, "an action fits its bits");
 
+enum fault_side {
+	SIDE_CLIENT,
+	SIDE_NODE,
+	SIDE_CLUSTER
+};
+
 struct fault_about {
 	const char *name;
 	const char *where;
-	bool is_client;
+	enum fault_side side;
 };
 
 static const struct fault_about fault_abouts[FAULT_POINT_COUNT] = {
-#define FAULT_CLIENT_POINT(point, name, where) [FAULT_##point] = {name, where, true},
-#define FAULT_NODE_POINT(point, name, where)   [FAULT_##point] = {name, where, false},
+#define FAULT_CLIENT_POINT(point, name, where) \
+	[FAULT_##point] = {name, where, SIDE_CLIENT},
+#define FAULT_NODE_POINT(point, name, where) [FAULT_##point] = {name, where, SIDE_NODE},
+#define FAULT_CLUSTER_POINT(point, name, where) \
+	[FAULT_##point] = {name, where, SIDE_CLUSTER},
 #include "fault/points.def"
 };
 
@@ -159,11 +168,15 @@ static bool fault_order_is_sane(const struct fault_order *order)
 	return false;
 }
 
-static struct fault_entry *fault_find(struct fault_table *table, const char *name)
+/* The points of a name, from `from` on: one, or one of each side. NULL: no more. */
+static struct fault_entry *fault_find(
+	struct fault_table *table, const char *name, int *from)
 {
-	for (int i = 0; i < FAULT_POINT_COUNT; i++) {
-		if (strcmp(fault_abouts[i].name, name) == 0)
-			return &table->entries[i];
+	for (int i = *from; i < FAULT_POINT_COUNT; i++) {
+		if (strcmp(fault_abouts[i].name, name) != 0)
+			continue;
+		*from = i + 1;
+		return &table->entries[i];
 	}
 	return NULL;
 }
@@ -183,7 +196,8 @@ void fault_init(struct fault_table *table)
 int fault_arm(struct fault_table *table, const char *name, enum fault_action action,
 	int64_t value, int64_t from_hit, int64_t times)
 {
-	struct fault_entry *entry = fault_find(table, name);
+	int at = 0;
+	struct fault_entry *entry = fault_find(table, name, &at);
 	struct fault_order order = {
 		.action = action,
 		.value = value,
@@ -195,24 +209,40 @@ int fault_arm(struct fault_table *table, const char *name, enum fault_action act
 		return ERR_BAD_ARGUMENT;
 	if (action == FAULT_RESET)
 		order.action = FAULT_NONE;
-	fault_write(entry, &order);
+	for (; entry != NULL; entry = fault_find(table, name, &at))
+		fault_write(entry, &order);
 	return 0;
 }
 
-int fault_status(struct fault_table *table, const char *name, uint64_t *ret_hits,
-	uint64_t *ret_fired)
+static void fault_count(
+	struct fault_entry *entry, uint64_t *ret_hits, uint64_t *ret_fired)
 {
-	struct fault_entry *entry = fault_find(table, name);
 	struct fault_order order;
 	uint64_t word;
 
-	if (entry == NULL)
-		return ERR_BAD_ARGUMENT;
 	do {
 		word = atomic_load_explicit(&entry->word, memory_order_acquire);
 	} while (!fault_read(entry, word, &order));
 	*ret_hits = word & FAULT_HITS_MASK;
 	*ret_fired = fault_firings(&order, *ret_hits);
+}
+
+int fault_status(struct fault_table *table, const char *name, uint64_t *ret_hits,
+	uint64_t *ret_fired)
+{
+	int at = 0;
+	struct fault_entry *entry = fault_find(table, name, &at);
+	uint64_t hits, fired;
+
+	if (entry == NULL)
+		return ERR_BAD_ARGUMENT;
+	/* A process meets the points of its own side alone. */
+	*ret_hits = *ret_fired = 0;
+	for (; entry != NULL; entry = fault_find(table, name, &at)) {
+		fault_count(entry, &hits, &fired);
+		*ret_hits += hits;
+		*ret_fired += fired;
+	}
 	return 0;
 }
 
@@ -252,7 +282,13 @@ const char *fault_point_where(enum fault_point point)
 bool fault_point_is_client(enum fault_point point)
 {
 	CHECK(point < FAULT_POINT_COUNT);
-	return fault_abouts[point].is_client;
+	return fault_abouts[point].side == SIDE_CLIENT;
+}
+
+bool fault_point_is_cluster(enum fault_point point)
+{
+	CHECK(point < FAULT_POINT_COUNT);
+	return fault_abouts[point].side == SIDE_CLUSTER;
 }
 
 #else
@@ -295,6 +331,12 @@ const char *fault_point_where(enum fault_point point)
 }
 
 bool fault_point_is_client(enum fault_point point)
+{
+	(void)point;
+	return false;
+}
+
+bool fault_point_is_cluster(enum fault_point point)
 {
 	(void)point;
 	return false;

@@ -80,9 +80,9 @@ static inline enum fault_action fault_hit(
 void fault_init(struct fault_table *table);
 
 /*
- * Order `action` at the point `name`, from its `from_hit`-th hit after this call on, for
- * `times` hits. 0 means 1 for both, `times` -1 means for ever. What was armed there
- * before is forgotten, and the counts start at 0. Refused: a FAULT_SLEEP below 0, a
+ * Order `action` at the point `name` (of both sides, if each has one), from its
+ * `from_hit`-th hit after this call on, for `times` hits. 0 means 1 for both, `times` -1
+ * means for ever. What was armed there before is forgotten, and the counts start at 0. Refused: a FAULT_SLEEP below 0, a
  * FAULT_RETURN_ERROR that is no negative int.
  */
 int fault_arm(struct fault_table *table, const char *name, enum fault_action action,
@@ -101,5 +101,7 @@ const char *fault_point_where(enum fault_point point);
 
 /* Whether the point sits in client processes; the others sit in the daemon. */
 bool fault_point_is_client(enum fault_point point);
+/* Whether a daemon that is alone never meets it. */
+bool fault_point_is_cluster(enum fault_point point);
 
 #endif

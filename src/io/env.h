@@ -101,7 +101,8 @@ struct tier_record {
 	uint64_t size, generation, checksum;
 	uint64_t ttl_ns; /* rest of the time to live when it was written; 0 = none */
 	uint16_t readers_left, klen;
-	uint32_t flags; /* SLOT_SOFTPIN, SLOT_EXPIRES; TIER_COUNTED */
+	uint16_t wanted; /* nodes that are to keep it; 0 as 1 */
+	uint32_t flags;  /* SLOT_SOFTPIN, SLOT_EXPIRES; TIER_COUNTED */
 	const void *key;
 };
 
@@ -156,6 +157,73 @@ struct env_tier {
 	uint64_t (*backed)(void *ctx);
 };
 
+/* ---- other nodes --------------------------------------------------------- */
+
+#define PEER_LIMIT \
+	64u /* other nodes known at once; their places are numbered by the node */
+#define PEER_TRANSFERS 64u        /* fetches under way at once */
+#define PEER_CHUNK     (1u << 20) /* bytes that are verified together */
+
+/* A connection that another node made to this one; 0 is none. */
+struct link_id {
+	uint64_t value;
+};
+
+/* Lets its bearer read one object once. */
+struct peer_ticket {
+	uint8_t bytes[16];
+};
+
+/* What a ticket is for. `slot` and `life` are looked at before and after each chunk is sent:
+ * it counts only if the slot still has that life and its lease_end has not come. */
+struct peer_offer {
+	uint32_t slot;
+	uint64_t life, generation;
+	uint64_t off, size; /* in the pool */
+};
+
+struct peer_fetch {
+	uint32_t peer; /* who has it */
+	struct peer_ticket ticket;
+	uint64_t generation;
+	uint64_t pool_off, size; /* where the bytes go */
+	uint64_t seed;           /* of the checksum that is returned: the key's */
+	uint64_t deadline_ns;    /* CLOCK_BOOTTIME */
+};
+
+/*
+ * Connections between nodes. A node has one to each other node, over which it asks, and one
+ * from each, over which it is asked. A frame is a channel and a message (wire/msg.h); an
+ * answer bears the channel of its request. Order is kept within a connection. Both ends are
+ * proven by the keys that the world was given before a frame goes either way.
+ *
+ * Each call but the answers begins something and returns; the rest comes by node_on_*().
+ */
+struct env_peer {
+	void *ctx; /* NULL: the node is alone */
+	/* Make the connection to place `peer`; node_on_peer_up() or node_on_peer_down()
+	 * follows, and node_on_peer_down() whenever it breaks later. */
+	void (*connect)(void *ctx, uint32_t peer, const char *endpoint);
+	/* Ask; nothing happens if there is no connection. */
+	void (*send)(void *ctx, uint32_t peer, uint32_t channel, const void *message,
+		size_t size);
+	/* End the connection, and every fetch over it; both are reported. */
+	void (*close)(void *ctx, uint32_t peer);
+	/* Answer over a connection that was made to this node. */
+	void (*answer)(void *ctx, struct link_id link, uint32_t channel,
+		const void *message, size_t size);
+	void (*close_link)(void *ctx, struct link_id link);
+	/* Make a ticket; it ends when it was used or withdrawn. ERR_TOO_MANY. */
+	int (*offer)(void *ctx, const struct peer_offer *offer,
+		struct peer_ticket *ret_ticket);
+	void (*withdraw)(void *ctx, const struct peer_ticket *ticket);
+	/* Fetch number `fetch`; its end comes once, as node_on_fetch(): only then is its
+	 * place in the pool nobody's again. */
+	void (*fetch)(void *ctx, uint32_t fetch, const struct peer_fetch *what);
+	/* Have it end soon. */
+	void (*stop_fetch)(void *ctx, uint32_t fetch);
+};
+
 struct env_random {
 	void *ctx;
 	void (*fill)(void *ctx, void *buffer, size_t size);
@@ -166,6 +234,7 @@ struct env {
 	struct env_net net;
 	struct env_disk disk;
 	struct env_tier tier;
+	struct env_peer peer;
 	struct env_random random;
 	/* End this process as by SIGKILL; does not return. For faults, else NULL. */
 	void (*die)(void *ctx);

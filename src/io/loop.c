@@ -70,6 +70,15 @@ int loop_add(struct loop *loop, struct loop_source *source)
 	return 0;
 }
 
+void loop_want(struct loop *loop, struct loop_source *source, bool read, bool write)
+{
+	struct epoll_event event = {.events = (read ? (uint32_t)EPOLLIN : 0) |
+					      (write ? (uint32_t)EPOLLOUT : 0),
+		.data = {.ptr = source}};
+
+	CHECK(epoll_ctl(loop->epoll_fd, EPOLL_CTL_MOD, source->fd, &event) == 0);
+}
+
 void loop_remove(struct loop *loop, struct loop_source *source)
 {
 	CHECK(epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL) == 0);
@@ -94,14 +103,13 @@ void loop_set_timer(struct loop *loop, uint64_t when)
 {
 	struct itimerspec spec = {0};
 
-	if (when == loop->timer_when)
+	/* Going off too early costs a look; being set costs a system call each time. */
+	if (when >= loop->timer_when)
 		return;
 	loop->timer_when = when;
-	if (when != UINT64_MAX) {
-		/* All zero would turn it off. */
-		spec.it_value.tv_sec = (time_t)(when / NS_PER_S);
-		spec.it_value.tv_nsec = (long)(when % NS_PER_S) + (when == 0);
-	}
+	/* All zero would turn it off. */
+	spec.it_value.tv_sec = (time_t)(when / NS_PER_S);
+	spec.it_value.tv_nsec = (long)(when % NS_PER_S) + (when == 0);
 	CHECK(timerfd_settime(loop->timer.fd, TFD_TIMER_ABSTIME, &spec, NULL) == 0);
 }
 

@@ -27,7 +27,8 @@
 
 struct loop_source {
 	int fd;
-	/* It can be read, or the other end is gone; called again while that holds. */
+	/* It can be read, or the other end is gone, or, where loop_want() asked for that, it
+	 * can be written; called again while that holds. */
 	void (*on_ready)(struct loop_source *source);
 };
 
@@ -46,11 +47,14 @@ void loop_close(struct loop *loop); /* also after a failed open */
 
 int loop_add(struct loop *loop, struct loop_source *source) MUST_CHECK;
 void loop_remove(struct loop *loop, struct loop_source *source);
+/* What a source that was added is called for from now on; at first it is reading. That the
+ * other end is gone is told even to who wants nothing. */
+void loop_want(struct loop *loop, struct loop_source *source, bool read, bool write);
 
 /* Take the signals (0-ended) out of the usual way and report them by loop_turn(). */
 int loop_take_signals(struct loop *loop, const int *signals) MUST_CHECK;
 
-/* End a wait at `when`, or not by time if UINT64_MAX. */
+/* End a wait at `when`, if not before; UINT64_MAX: it need not end by time. */
 void loop_set_timer(struct loop *loop, uint64_t when);
 
 /* Call every source that is ready, once; `wait`: until one is. *ret_signal: one that was

@@ -32,21 +32,20 @@
 
 /* ---- the directory ------------------------------------------------------- */
 
-/* Make the directory, and one above it; its full name goes to dir->path. */
+/* Make the directory, and those above it; its full name goes to dir->path. */
 static int segment_make_path(
 	struct segment_dir *dir, const char *path, const struct segment_detail *detail)
 {
 	char parent[sizeof(dir->path)], full[PATH_MAX];
-	char *slash;
 
 	if (snprintf(parent, sizeof(parent), "%s", path) >= (int)sizeof(parent))
 		return ipc_fail(ERR_BAD_ARGUMENT, detail->text, detail->size,
 			"the path of the segments is too long: --shm-dir takes %zu bytes",
 			sizeof(parent) - 1);
-	slash = strrchr(parent, '/');
-	if (slash != NULL && slash != parent) {
-		*slash = '\0';
+	for (char *at = strchr(parent, '/'); at != NULL; at = strchr(at + 1, '/')) {
+		*at = '\0';
 		(void)mkdir(parent, 0755);
+		*at = '/';
 	}
 	(void)mkdir(path, 0700);
 	if (realpath(path, full) == NULL || strlen(full) >= sizeof(dir->path))

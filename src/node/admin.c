@@ -1,7 +1,7 @@
 /*
- * admin.c - requests that look: STAT, INFO; and the fault table's.
+ * admin.c - requests that look at the daemon itself: INFO, and the fault table's.
  *
- * They protect nothing and heat nothing. Each is done in one go, and bounded.
+ * Each is done in one go, and bounded.
  */
 #include "node/node_priv.h"
 
@@ -19,74 +19,6 @@ void refuse_broken(struct node *node, struct op *op)
 {
 	op_error(node, op, ERR_PROTOCOL, "%s: its fields are not those of its type",
 		msg_name(op->service->type));
-}
-
-/* ---- STAT ---------------------------------------------------------------- */
-
-int stat_decode(struct op *op)
-{
-	struct msg_stat msg;
-	int err = msg_stat_decode(op->message, op->message_size, &msg);
-
-	if (err != 0)
-		return err;
-	op->key.data = msg.key.data;
-	op->key.size = (uint32_t)msg.key.size;
-	return 0;
-}
-
-static uint64_t expires_in(uint64_t expires, uint64_t now)
-{
-	if (expires == UINT64_MAX)
-		return UINT64_MAX;
-	return expires > now ? expires - now : 0;
-}
-
-static void stat_slot(const struct node *node, uint32_t slot, struct msg_stated *msg)
-{
-	const struct slot *there = &node->share->slots[slot];
-
-	msg->size = there->size;
-	msg->generation = there->generation;
-	msg->expires_in_ns = expires_in(
-		there->flags & SLOT_EXPIRES ? there->expires : UINT64_MAX,
-		node_now(node));
-	msg->flags = (there->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0u) | STAT_IN_POOL |
-		     (master_is_saved(&node->master, slot) ? STAT_ON_DISK : 0u);
-	msg->readers_left = there->readers_left;
-	msg->holds = hold_count(&node->master.watch, slot, CLIENT_LIMIT);
-	msg->slot = slot;
-	msg->life = node_life(node, slot);
-}
-
-static void stat_entry(const struct node *node, uint32_t entry, struct msg_stated *msg)
-{
-	const struct disk_entry *there = disk_entry(&node->master.disk, entry);
-
-	msg->size = there->size;
-	msg->generation = there->generation;
-	msg->expires_in_ns = expires_in(there->expires, node_now(node));
-	msg->flags = (there->softpin ? PUT_SOFTPIN : 0u) | STAT_ON_DISK;
-	msg->readers_left = there->counted ? there->readers_left : 0;
-}
-
-void stat_run(struct node *node, struct op *op)
-{
-	uint32_t slot = master_find(&node->master, &op->key);
-	uint32_t entry = master_disk_find(&node->master, &op->key);
-	struct msg_stated msg = {.slot = SLOT_NONE};
-	char key[NODE_KEY_TEXT];
-
-	if (slot == SLOT_NONE && entry == DISK_NONE) {
-		op_error(node, op, ERR_NOT_FOUND, "no object under the key %s",
-			key_text(op->key.data, op->key.size, key));
-		return;
-	}
-	if (slot != SLOT_NONE)
-		stat_slot(node, slot, &msg);
-	else
-		stat_entry(node, entry, &msg);
-	op_reply(node, op, msg_stated_encode(node->out, sizeof(node->out), &msg));
 }
 
 /* ---- INFO ---------------------------------------------------------------- */

@@ -71,6 +71,7 @@ static void client_wake_waiters(struct node *node, uint32_t cid)
 		uint64_t life = slot_life_of(
 			atomic_load_explicit(&put->state, memory_order_relaxed));
 
+		publish_undo(node, slot);
 		CHECK(master_put_abort(&node->master, slot, life, put->writer) == 0);
 		waiters_wake(node, hash);
 		slot = master_client_put(&node->master, cid);

@@ -127,6 +127,49 @@ static int config_finish_path(char *path, const char *given, const char *run_dir
 		"a path of 1 to 511 bytes");
 }
 
+/* A password in the URL is nobody's business. */
+static void config_show_directory(struct node_config *config)
+{
+	const char *begin = strstr(config->directory, "://");
+	const char *end = strrchr(config->directory, '@');
+
+	config->directory_url = config->directory;
+	if (begin == NULL || end == NULL)
+		return;
+	(void)snprintf(config->directory_text, sizeof(config->directory_text),
+		"%.*s***%s", (int)(begin + 3 - config->directory), config->directory,
+		end);
+	config->directory = config->directory_text;
+}
+
+static int config_finish_cluster(struct node_config *config, char *message)
+{
+	bool has_cert = config->peer_cert != NULL || config->peer_cert_key != NULL ||
+			config->peer_ca != NULL;
+
+	if (config->directory == NULL)
+		return 0;
+	if (strlen(config->directory) >= sizeof(config->directory_text) - 4)
+		return config_refuse(message, "directory", config->directory,
+			"a URL of at most 507 bytes");
+	config_show_directory(config);
+	if (has_cert && (config->peer_cert == NULL || config->peer_cert_key == NULL ||
+				config->peer_ca == NULL)) {
+		(void)snprintf(message, OPTION_MESSAGE_MAX,
+			"--peer-cert, --peer-cert-key and --peer-ca go together");
+		return ERR_BAD_ARGUMENT;
+	}
+	if ((config->peer_key != NULL) + has_cert + config->insecure != 1) {
+		(void)snprintf(message, OPTION_MESSAGE_MAX,
+			"--directory=%.80s: other nodes must prove who they are: one of "
+			"--peer-key, --peer-cert with --peer-cert-key and --peer-ca, or "
+			"--insecure is needed",
+			config->directory);
+		return ERR_BAD_ARGUMENT;
+	}
+	return 0;
+}
+
 int config_finish(struct node_config *config, uint32_t own_uid, char *message)
 {
 	int err = config_finish_uids(config, own_uid, message);
@@ -153,6 +196,9 @@ int config_finish(struct node_config *config, uint32_t own_uid, char *message)
 			config->high % 10);
 		return ERR_BAD_ARGUMENT;
 	}
+	err = config_finish_cluster(config, message);
+	if (err != 0)
+		return err;
 	if (config->lease_min > config->lease_max) {
 		(void)snprintf(message, OPTION_MESSAGE_MAX,
 			"--lease-min=%" PRIu64 "ms is above --lease-max=%" PRIu64 "ms",

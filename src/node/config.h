@@ -25,6 +25,11 @@ enum config_huge_pages {
 	HUGE_PAGES_REQUIRE,
 	HUGE_PAGES_NEVER
 };
+enum swapout_first {
+	SWAPOUT_FIRST_AUTO,
+	SWAPOUT_FIRST_DISK,
+	SWAPOUT_FIRST_PEER
+};
 enum config_on_exit {
 	ON_EXIT_KEEP,
 	ON_EXIT_FREE
@@ -35,13 +40,15 @@ struct node_config {
 #define COMMAND(field, ...)       bool field;
 #include "node/config.def"
 
-	/* Set by config_finish(), with `socket` and `allow_uid` as they are in force. */
+	/* Set by config_finish(), with `socket`, `allow_uid` and `directory` as they are told. */
 	uint32_t uids[CONFIG_UID_LIMIT];
 	uint32_t uid_count;
 	char uid_text[CONFIG_UID_LIMIT * 11];
 	uint32_t socket_mode_bits;
 	char socket_path[CONFIG_PATH_MAX];
 	char shm_path[CONFIG_PATH_MAX];
+	const char *directory_url; /* as it was given; `directory` has no password */
+	char directory_text[CONFIG_PATH_MAX];
 
 	const struct log *log; /* the caller's; NULL: silent */
 };

@@ -2,7 +2,8 @@
  * flow_durable.c - the last step of a durable put: it is READY, and answered once it is on
  * disk.
  *
- *   SAVING --saved, or ended by its owner--> DONE
+ *   SAVING --saved--> DONE, or spread (flow_spread.c)
+ *      '--ended by its owner--> DONE
  *      '--a write failed, or the deadline--> removed again, so that it can be put once more
  *                 --its record, which may be on disk all the same, is gone--> the error
  *
@@ -87,9 +88,15 @@ static bool durable_wait(struct node *node, struct op *op)
 	int err;
 
 	waiters_del(op);
-	if (durable_look(node, op) != DURABLE_NOT_YET) {
+	switch (durable_look(node, op)) {
+	case DURABLE_SAVED:
+		put_is_saved(node, op);
+		return true;
+	case DURABLE_ENDED:
 		op_done(node, op, op->generation);
 		return true;
+	case DURABLE_NOT_YET:
+		break;
 	}
 	err = durable_failure(node, op);
 	if (err == 0)

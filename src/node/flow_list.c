@@ -2,12 +2,15 @@
  * flow_list.c - LIST: the keys of all objects, a page a message, with a cursor to go on.
  *
  *   SLOTS (one look at the pool) -> answer
- *   ENTRIES (those only on disk) -> KEYS, a job's -> the page -> answer
+ *   ENTRIES (those only on disk) -> keys.c -> the page -> answer
+ *   another node's: asked for a page -> the page, or nothing if it cannot say -> answer
  *
- * The cursor is a slot number, and behind all slots that of an entry of the disk. The keys
- * of what is only on disk lie in the index there, and are fetched for a page at a time. An
- * object that comes in or leaves the pool while it is being listed may be told twice, or
- * not at all. Nothing is protected and nothing heated.
+ * The low half of the cursor is a slot number, and behind all slots that of an entry of the
+ * disk; the high half says whose: 0 is this node, else the place of a peer and 1. In a
+ * cluster each node tells what it keeps, so that nothing comes twice from its copies; an
+ * object that has several keepers comes from each. What a node keeps that cannot be asked is
+ * not told. An object that comes in or leaves the pool, or changes its keeper, while it is
+ * being listed may be told twice, or not at all. Nothing is protected and nothing heated.
  */
 #include "node/node_priv.h"
 
@@ -17,11 +20,8 @@
 
 #define LIST_BUDGET 65536u
 
-enum list_state {
-	LISTS_START,
-	LISTS_WAIT, /* for a job to be free */
-	LISTS_KEYS, /* the job has it */
-};
+/* Of a LISTED message without entries. */
+#define PAGE_OVERHEAD (MSG_HEADER_SIZE + 12u)
 
 struct page {
 	unsigned char *entries;
@@ -29,13 +29,17 @@ struct page {
 	uint32_t count;
 };
 
-static struct page page_begin(struct node *node, const struct op *op)
+static struct page page_begin(
+	struct node *node, const struct op *op, const struct msg_list *msg)
 {
-	size_t overhead = MSG_HEADER_SIZE + 8;
 	size_t room = op_reply_room(op);
 
+	if (msg->room != 0)
+		room = MIN(room, (size_t)msg->room);
 	return (struct page){
-		.entries = node->page, .room = room > overhead ? room - overhead : 0};
+		.entries = node->page,
+		.room = room > PAGE_OVERHEAD ? room - PAGE_OVERHEAD : 0,
+	};
 }
 
 /* False: the page is full. */
@@ -49,8 +53,28 @@ static bool page_add(struct page *page, const struct msg_entry *entry)
 	return size > 0;
 }
 
+/* ---- whose page ---------------------------------------------------------- */
+
+static uint32_t cursor_place(uint64_t cursor)
+{
+	return (uint32_t)(cursor >> 32) - 1;
+}
+
+/* The first page of the next peer, from this place on; UINT64_MAX: there is none. */
+static uint64_t cursor_of_next(
+	const struct node *node, const struct op *op, uint32_t place)
+{
+	if (!node->cluster.there || op->lane->link != NULL)
+		return UINT64_MAX;
+	for (; place < PEER_LIMIT; place++) {
+		if (peer_is_up(&node->cluster.peers[place]))
+			return (uint64_t)(place + 1) << 32;
+	}
+	return UINT64_MAX;
+}
+
 static void page_answer(
-	struct node *node, struct op *op, const struct page *page, uint32_t next)
+	struct node *node, struct op *op, const struct page *page, uint64_t next)
 {
 	struct msg_listed listed = {
 		.next = next,
@@ -59,6 +83,14 @@ static void page_answer(
 	};
 
 	op_reply(node, op, msg_listed_encode(node->out, sizeof(node->out), &listed));
+}
+
+/* This node's: `next` SLOT_NONE is its end. */
+static void page_answer_own(
+	struct node *node, struct op *op, const struct page *page, uint32_t next)
+{
+	page_answer(
+		node, op, page, next != SLOT_NONE ? next : cursor_of_next(node, op, 0));
 }
 
 /* ---- in the pool --------------------------------------------------------- */
@@ -72,15 +104,15 @@ static bool page_add_slot(struct node *node, struct page *page, uint32_t slot)
 		.flags = there->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0,
 	};
 
-	return page_add(page, &entry);
+	return (there->flags & SLOT_SECONDARY) || page_add(page, &entry);
 }
 
 /* Fill the page; where to go on, or SLOT_NONE. */
 static uint32_t page_fill(
 	struct node *node, struct page *page, const struct msg_list *msg)
 {
-	uint64_t end = (uint64_t)msg->cursor + LIST_BUDGET;
-	uint32_t at = msg->cursor;
+	uint32_t at = (uint32_t)msg->cursor;
+	uint64_t end = (uint64_t)at + LIST_BUDGET;
 
 	while (at != SLOT_NONE && at < end) {
 		uint32_t next;
@@ -101,176 +133,162 @@ static uint32_t slots_limit(const struct node *node)
 	return node->share->header->slots_limit;
 }
 
-/* The entries of a page, from the cursor on; 0: there are no more. */
-static uint32_t keys_gather(struct node *node, struct keys_memory *memory, uint32_t from)
-{
-	uint32_t entry = master_disk_list(&node->master, from);
-	uint32_t count = 0;
-
-	while (entry != DISK_NONE && count < TIER_PIECES) {
-		const struct disk_entry *there = disk_entry(&node->master.disk, entry);
-
-		memory->entries[count] = entry;
-		memory->generations[count] = there->generation;
-		memory->ids[count] = (struct tier_id){
-			{there->id.word[0], there->id.word[1]}};
-		count++;
-		entry = master_disk_list(&node->master, entry + 1);
-	}
-	return count;
-}
-
-void keys_call(struct node *node, struct job *job, uint32_t number)
-{
-	node->env.tier.keys(node->env.tier.ctx, number, job->keys->ids, job->count,
-		job->keys->keys, sizeof(job->keys->keys));
-}
-
-/* Whether the entry still is what it was, and only on disk. */
-static bool keys_stands(
-	const struct node *node, const struct keys_memory *memory, uint32_t i)
-{
-	uint32_t entry = memory->entries[i];
-
-	return master_disk_list(&node->master, entry) == entry &&
-	       disk_entry(&node->master.disk, entry)->generation ==
-		       memory->generations[i];
-}
-
-/* The next of the packed keys; false: there are no more. */
-static bool keys_next(const struct keys_memory *memory, size_t *at, struct msg_bytes *ret)
-{
-	uint16_t size;
-
-	if (*at + sizeof(size) > sizeof(memory->keys))
-		return false;
-	memcpy(&size, memory->keys + *at, sizeof(size));
-	*at += sizeof(size);
-	if (size > sizeof(memory->keys) - *at)
-		return false;
-	*ret = (struct msg_bytes){memory->keys + *at, size};
-	*at += size;
-	return true;
-}
-
 static bool has_prefix(struct msg_bytes key, struct msg_bytes prefix)
 {
 	return key.size >= prefix.size && memcmp(key.data, prefix.data, prefix.size) == 0;
 }
 
-/* Fill the page from a job's keys; where to go on. A key that did not fit into the job's
- * buffer is the first of the next. */
+/* Fill the page from a job's keys; where to go on. */
 static uint32_t page_fill_keys(struct node *node, struct page *page,
 	const struct job *job, struct msg_bytes prefix)
 {
-	const struct keys_memory *memory = job->keys;
-	size_t at = 0;
+	struct keys_at at = {.i = 0};
+	struct msg_bytes key;
 
-	for (uint32_t i = 0; i < job->count; i++) {
-		uint32_t entry = memory->entries[i];
-		struct msg_entry told = {.flags = 0};
+	while (keys_next(node, job, &at, &key)) {
+		const struct disk_entry *there = disk_entry(&node->master.disk, at.entry);
+		const struct msg_entry told = {
+			.key = key,
+			.size = there->size,
+			.flags = there->softpin ? PUT_SOFTPIN : 0,
+		};
 
-		if (!keys_next(memory, &at, &told.key))
-			return slots_limit(node) + entry;
-		if (!keys_stands(node, memory, i))
-			continue;
-		/* As the first of its page it would have fitted: there is no record. */
-		if (told.key.size == 0 && i > 0)
-			return slots_limit(node) + entry;
-		if (told.key.size == 0 || !has_prefix(told.key, prefix))
-			continue;
-		told.size = disk_entry(&node->master.disk, entry)->size;
-		told.flags = disk_entry(&node->master.disk, entry)->softpin ? PUT_SOFTPIN
-									    : 0;
-		if (!page_add(page, &told))
-			return slots_limit(node) + entry;
+		if (has_prefix(key, prefix) && !page_add(page, &told))
+			break;
 	}
-	return slots_limit(node) + memory->entries[job->count - 1] + 1;
+	return slots_limit(node) + at.entry;
 }
 
-void keys_job_done(struct node *node, struct job *job, int err)
+static struct msg_list list_message(const struct op *op)
 {
-	struct op *op = job->op;
-	struct page page;
 	struct msg_list msg;
+
+	if (msg_list_decode(op->message, op->message_size, &msg) != 0)
+		NOT_REACHED("it was decoded when it came");
+	return msg;
+}
+
+static void list_keys_came(
+	struct node *node, struct op *op, const struct job *job, int err)
+{
+	struct msg_list msg = list_message(op);
+	struct page page;
 	uint32_t next;
 
-	tier_trouble(node, &node->tier.reading, "reading from the disk", err);
-	if (op == NULL)
-		return;
-	op->job = NULL;
-	list_del(&op->wait_entry);
 	if (err != 0) {
 		op_error(node, op, err, "the keys on disk could not be read: %s",
 			err_text(err));
 		return;
 	}
-	if (msg_list_decode(op->message, op->message_size, &msg) != 0)
-		NOT_REACHED("it was decoded when it came");
-	page = page_begin(node, op);
+	page = page_begin(node, op, &msg);
 	next = page_fill_keys(node, &page, job, msg.prefix);
-	page_answer(node, op, &page, next);
+	page_answer_own(node, op, &page, next);
 }
 
-static void list_entries(struct node *node, struct op *op, uint32_t from)
+static void list_own(struct node *node, struct op *op, const struct msg_list *msg)
 {
-	struct job *job = job_new(node, JOB_KEYS);
-	struct page page = page_begin(node, op);
+	struct page page = page_begin(node, op, msg);
+	uint32_t from = (uint32_t)msg->cursor, next;
 
-	list_move_tail(&node->tier.listing, &op->wait_entry);
-	op->state = LISTS_WAIT;
-	if (job == NULL)
-		return;
-	job->count = keys_gather(node, job->keys, from);
-	if (job->count == 0) {
-		list_del(&op->wait_entry);
-		page_answer(node, op, &page, SLOT_NONE);
+	if (from >= slots_limit(node) && tier_is_there(node)) {
+		if (!keys_ask(node, op, from - slots_limit(node), TIER_PIECES,
+			    list_keys_came))
+			page_answer_own(node, op, &page, SLOT_NONE);
 		return;
 	}
-	op->state = LISTS_KEYS;
-	op->job = job;
-	job->op = op;
-	job_start(node, job);
+	next = page_fill(node, &page, msg);
+	if (next == SLOT_NONE && tier_is_there(node) && node->master.disk.only > 0)
+		next = slots_limit(node);
+	page_answer_own(node, op, &page, next);
+}
+
+/* ---- another node's ------------------------------------------------------ */
+
+static void list_peer_came(
+	struct node *node, struct ask *ask, int err, const void *message, size_t size);
+
+static void list_peer(struct node *node, struct op *op, const struct msg_list *msg)
+{
+	uint64_t cursor = cursor_of_next(node, op, cursor_place(msg->cursor));
+	const struct page page = {.entries = node->page};
+	const struct msg_list peers = {
+		.prefix = msg->prefix,
+		.cursor = (uint32_t)msg->cursor,
+		.room = (uint32_t)op_reply_room(op),
+	};
+	size_t request;
+
+	/* Another's first page, or the end. */
+	if (cursor == UINT64_MAX || cursor >> 32 != msg->cursor >> 32) {
+		page_answer(node, op, &page, cursor);
+		return;
+	}
+	request = msg_list_encode(node->out, sizeof(node->out), &peers);
+	if (ask_send_for(node, op, cursor_place(cursor), request, list_peer_came) == NULL)
+		unsettled_add(node, op);
+}
+
+static bool entries_are_whole(const struct msg_listed *listed)
+{
+	struct msg_bytes entries = listed->entries;
+	struct msg_entry entry;
+	uint32_t count = 0;
+	int got;
+
+	while ((got = msg_entry_next(&entries, &entry)) == 1)
+		count++;
+	return got == 0 && count == listed->count;
+}
+
+/* Other items of its batch may have taken room meanwhile: then it is asked for less. */
+static void list_peer_came(
+	struct node *node, struct ask *ask, int err, const void *message, size_t size)
+{
+	struct op *op = ask->op;
+	struct msg_list msg = list_message(op);
+	struct page page = {.entries = node->page};
+	uint64_t next = cursor_of_next(node, op, ask->peer + 1);
+	struct msg_listed listed;
+
+	if (err != 0 || msg_listed_decode(message, size, &listed) != 0 ||
+		!entries_are_whole(&listed)) {
+		page_answer(node, op, &page, next);
+		return;
+	}
+	if (size > op_reply_room(op)) {
+		list_peer(node, op, &msg);
+		return;
+	}
+	if (listed.next < UINT32_MAX)
+		next = (uint64_t)(ask->peer + 1) << 32 | listed.next;
+	memcpy(page.entries, listed.entries.data, listed.entries.size);
+	page.used = listed.entries.size;
+	page.count = listed.count;
+	page_answer(node, op, &page, next);
 }
 
 /* ---- the flow ------------------------------------------------------------ */
 
 void list_run(struct node *node, struct op *op)
 {
-	struct page page = page_begin(node, op);
+	const struct page nothing = {.entries = node->page};
 	struct msg_list msg;
-	uint32_t next;
 
-	if (msg_list_decode(op->message, op->message_size, &msg) != 0) {
+	if (op->job != NULL || !list_is_empty(&op->asks))
+		return; /* what it waits for comes */
+	list_del(&op->wait_entry);
+	if (msg_list_decode(op->message, op->message_size, &msg) != 0)
 		refuse_broken(node, op);
-		return;
-	}
-	if (msg.cursor >= slots_limit(node) && tier_is_there(node)) {
-		list_entries(node, op, msg.cursor - slots_limit(node));
-		return;
-	}
-	next = page_fill(node, &page, &msg);
-	if (next == SLOT_NONE && tier_is_there(node) && node->master.disk.only > 0)
-		next = slots_limit(node);
-	page_answer(node, op, &page, next);
+	else if (msg.cursor >> 32 == 0)
+		list_own(node, op, &msg);
+	else if (!node->cluster.there || op->lane->link != NULL)
+		page_answer(node, op, &nothing, UINT64_MAX);
+	else
+		list_peer(node, op, &msg);
 }
 
 void list_cancel(struct node *node, struct op *op)
 {
-	(void)node;
-	list_del(&op->wait_entry);
-	if (op->job != NULL)
-		op->job->op = NULL;
-	op->job = NULL;
-}
-
-/* Jobs may be free for those that wait for one. */
-void list_step(struct node *node)
-{
-	list_for_each_safe (at, &node->tier.listing) {
-		struct op *op = container_of(at, struct op, wait_entry);
-
-		if (op->state == LISTS_WAIT && job_new(node, JOB_KEYS) != NULL)
-			op_wake(node, op);
-	}
+	keys_leave(op);
+	asks_forget_all(node, op);
 }

@@ -303,16 +303,22 @@ static void load_settle_waiters(
 	}
 }
 
-/* A cache object whose bytes are spoiled is a miss; a softpin one stays, for its owner to
- * see. */
-static int load_is_corrupt(struct node *node, const struct load *load, bool softpin)
+/* A cache object whose bytes are spoiled is a miss, and so is one that other nodes keep, too; any
+ * other stays, for its owner to see. */
+static int load_is_corrupt(
+	struct node *node, const struct load *load, const struct disk_entry *what)
 {
 	const struct op *op = load_first_waiter(node, load);
+	struct dir_id id;
 
 	tier_trouble(
 		node, &node->tier.corrupt, "the checksum of what was read", ERR_CORRUPT);
-	if (softpin || op == NULL)
+	if (op == NULL || (what->softpin && (what->wanted < 2 || !node->cluster.there)))
 		return ERR_CORRUPT;
+	if (what->softpin) {
+		id = dir_id_of_key(op->key.data, op->key.size);
+		errand_simple(node, ERRAND_LEAVE, &id, what->generation);
+	}
 	return master_remove(&node->master, &op->key, node_now(node)) == 0 ? ERR_NOT_FOUND
 									   : ERR_CORRUPT;
 }
@@ -320,7 +326,7 @@ static int load_is_corrupt(struct node *node, const struct load *load, bool soft
 void load_job_done(struct node *node, struct job *job, int err)
 {
 	struct load *load = job->load;
-	bool softpin = entry_of(node, load)->softpin;
+	struct disk_entry what = *entry_of(node, load);
 	uint32_t slot = load->slot;
 
 	if (err == ERR_NOT_FOUND) /* of the index: it has lost what it was told to keep */
@@ -329,7 +335,7 @@ void load_job_done(struct node *node, struct job *job, int err)
 	err = master_load_done(
 		&node->master, slot, err, job->piece.checksum, node_now(node));
 	if (err == ERR_CORRUPT)
-		err = load_is_corrupt(node, load, softpin);
+		err = load_is_corrupt(node, load, &what);
 	load_settle_waiters(node, load, slot, err);
 	load->waiters = 0;
 	load_free(node, load);

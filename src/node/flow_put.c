@@ -4,6 +4,8 @@
  *   START --room--> STARTED --PUT_START--> answer PUT_STARTED; the writer copies, PUT_END
  *     |  ^             '--PUT--> ENDING (the value is in its run) -> ENDED -> answer DONE
  *     |  |                                      SAVING (flow_durable.c) <-'
+ *     |  |                                         '--> SPREADING (flow_spread.c), of several
+ *     |  |                                              replicas
  *     |  |
  *     |  '--woken-- KEY    another put of the key is under way
  *     |  '--granted-- TURN <- ROOM    no hole: wait in the queue for a run
@@ -28,7 +30,8 @@ enum put_state {
 	PUTS_STARTED,
 	PUTS_ENDING,
 	PUTS_ENDED,
-	PUTS_SAVING
+	PUTS_SAVING,
+	PUTS_SPREADING
 };
 
 /* ---- decode -------------------------------------------------------------- */
@@ -53,6 +56,7 @@ int put_start_decode(struct op *op)
 	put_decoded(op, msg.key, msg.size, msg.flags);
 	op->ttl_ns = msg.ttl_ns;
 	op->readers = msg.readers;
+	op->replicas = msg.replicas;
 	op->number = msg.op;
 	op->deadline = msg.timeout_ns; /* a duration until put_begin() */
 	return 0;
@@ -69,6 +73,7 @@ int put_decode(struct op *op)
 	op->value = msg.value;
 	op->ttl_ns = msg.ttl_ns;
 	op->readers = msg.readers;
+	op->replicas = msg.replicas;
 	op->number = msg.op;
 	op->deadline = msg.timeout_ns;
 	return 0;
@@ -95,8 +100,11 @@ static enum put_verdict put_try(
 		.size = op->size,
 		.softpin = op->flags & PUT_SOFTPIN,
 		.durable = op->flags & PUT_DURABLE,
+		.replace = op->flags & PUT_REPLACE,
 		.ttl_ns = op->ttl_ns,
 		.readers = op->readers,
+		.wanted = keepers_wanted(op->replicas),
+		.required = op->flags & PUT_REQUIRED,
 		.writer = op_client_ref(node, op),
 		.op = op->number,
 		.deadline = put_deadline(node, op, now),
@@ -125,10 +133,11 @@ static void put_answer_repeated(struct node *node, struct op *op, uint64_t gener
 	op->generation = generation;
 	op->began = node_now(node);
 	op->saves = op->flags & PUT_DURABLE;
-	if (op->saves)
-		op->state = PUTS_SAVING;
-	else
-		op_done(node, op, generation);
+	op->required = op->flags & PUT_REQUIRED;
+	op->keepers = op->replicas > 1 ? 1 : 0;
+	op->spread_until = op->deadline;
+	op->id = dir_id_of_key(op->key.data, op->key.size);
+	op->state = PUTS_SAVING;
 }
 
 /* The same put came before, and its answer was lost. */
@@ -278,14 +287,38 @@ static int put_end(struct node *node, struct op *op)
 	return err;
 }
 
-/* READY. True: it is answered once it is on disk. */
-static bool put_is_to_be_saved(struct node *node, struct op *op)
+/* READY: what is left to do. */
+static void put_is_ready(struct node *node, struct op *op)
 {
 	const struct slot *slot = &node->share->slots[op->slot];
 
 	op->size = slot->size;
 	op->began = node_now(node);
-	return slot->flags & SLOT_DURABLE;
+	op->saves = slot->flags & SLOT_DURABLE;
+	op->required = slot->flags & SLOT_REQUIRED;
+	op->replicas = slot->wanted;
+	op->keepers = op->replicas > 1 ? 1 : 0;
+	op->spread_until = op->deadline;
+}
+
+void put_is_saved(struct node *node, struct op *op)
+{
+	if (op->replicas <= 1 || !node->cluster.there) {
+		op_done(node, op, op->generation);
+		return;
+	}
+	op->state = PUTS_SPREADING;
+	spread_begin(op);
+	spread_run(node, op);
+}
+
+/* What it replaced must not come back from the disk. */
+static bool put_waits_for_end(struct node *node, struct op *op)
+{
+	if (op->replaces && op->key.data != NULL && !op->ending)
+		op->deadline = time_after(node_now(node), END_WAIT_NS);
+	op->ending = true;
+	return op->key.data != NULL && end_waits(node, op);
 }
 
 /* The end of both kinds of put; each gate leads to the next state. */
@@ -294,14 +327,20 @@ static void put_ending(struct node *node, struct op *op)
 	int err;
 
 	if (op->state == PUTS_ENDING) {
-		if (!op_gate(node, op, FAULT_NODE_BEFORE_PUT_END_PUBLISH))
+		if (!op->publishing &&
+			!op_gate(node, op, FAULT_NODE_BEFORE_PUT_END_PUBLISH))
 			return;
+		if (!publish_run(node, op))
+			return;
+		op->replaces = node->share->slots[op->slot].flags & SLOT_REPLACES;
 		err = put_end(node, op);
 		if (err != 0) {
+			publish_cancel(node, op, true);
 			put_end_failed(node, op, err);
 			return;
 		}
-		op->saves = put_is_to_be_saved(node, op);
+		publish_done(node, op);
+		put_is_ready(node, op);
 		op->state = PUTS_ENDED;
 		op->slot = SLOT_NONE; /* nothing to give back any more */
 	}
@@ -310,10 +349,12 @@ static void put_ending(struct node *node, struct op *op)
 			return;
 		op->state = PUTS_SAVING;
 	}
-	if (op->saves)
+	if (op->state == PUTS_SPREADING)
+		spread_run(node, op);
+	else if (op->saves)
 		durable_run(node, op);
-	else
-		op_done(node, op, op->generation);
+	else if (!op->replaces || !put_waits_for_end(node, op))
+		put_is_saved(node, op);
 }
 
 /* ---- the flow ------------------------------------------------------------ */
@@ -351,17 +392,56 @@ static bool put_step(struct node *node, struct op *op)
 	case PUTS_ENDING:
 	case PUTS_ENDED:
 	case PUTS_SAVING:
+	case PUTS_SPREADING:
 		put_ending(node, op);
 		return false;
 	}
 	NOT_REACHED("no such state");
 }
 
+static bool put_replicas_are_sane(struct node *node, struct op *op)
+{
+	int err = 0;
+
+	if (op->replicas > KEEPERS_LIMIT || !(op->flags & PUT_SOFTPIN) || op->readers > 0)
+		err = ERR_BAD_ARGUMENT;
+	else if (op->flags & PUT_REQUIRED && !node->cluster.there)
+		err = ERR_NOT_SUPPORTED;
+	if (err != 0)
+		op_error(node, op, err, "%u replicas%s", op->replicas,
+			op->replicas > KEEPERS_LIMIT ? ", of which there can be 8"
+			: !(op->flags & PUT_SOFTPIN)
+				? " of a cache object: only one that is softpin is kept"
+			: op->readers > 0
+				? " of an object that ends after a number of reads"
+				: ": this node is alone (--directory)");
+	return err == 0;
+}
+
+/* It was begun before, and its answer was lost: its writer goes on with it, or it would stay
+ * as it is. */
+static bool put_is_under_way(const struct node *node, const struct op *op)
+{
+	const struct master *master = &node->master;
+	uint32_t slot = master_client_put(master, op->lane->client->cid);
+
+	while (slot != SLOT_NONE && node->share->slots[slot].op != op->number)
+		slot = master->objects[slot].next;
+	return slot != SLOT_NONE;
+}
+
 static bool put_is_sane(struct node *node, struct op *op)
 {
-	if (op->flags & ~(uint32_t)(PUT_SOFTPIN | PUT_DURABLE)) {
+	if (op->flags &
+		~(uint32_t)(PUT_SOFTPIN | PUT_DURABLE | PUT_REPLACE | PUT_REQUIRED)) {
 		op_error(node, op, ERR_NOT_SUPPORTED,
 			"put flags 0x%" PRIx32 " are not known", op->flags);
+		return false;
+	}
+	if (node_is_drained(node) && !put_is_under_way(node, op)) {
+		op_error(node, op, ERR_UNAVAILABLE,
+			"this node is being drained or ended, and takes no puts: put on "
+			"another");
 		return false;
 	}
 	if ((op->flags & PUT_DURABLE) && !tier_is_there(node)) {
@@ -369,6 +449,8 @@ static bool put_is_sane(struct node *node, struct op *op)
 			"a durable put: this node has no disk (--disk)");
 		return false;
 	}
+	if (op->replicas > 1 && !put_replicas_are_sane(node, op))
+		return false;
 	if (put_is_small(op) && op->size > node->config.small_limit) {
 		op_error(node, op, ERR_TOO_LARGE,
 			"a value of %" PRIu64
@@ -398,6 +480,11 @@ void put_cancel(struct node *node, struct op *op)
 	uint64_t hash;
 
 	waiters_del(op);
+	if (op->state == PUTS_SPREADING) {
+		spread_cancel(node, op);
+		return;
+	}
+	publish_cancel(node, op, true);
 	if (op->ticket.state != TICKET_IDLE)
 		master_room_cancel(&node->master, &op->ticket);
 	if (slot == SLOT_NONE)
@@ -424,9 +511,15 @@ int put_end_decode(struct op *op)
 	return 0;
 }
 
+/* By the time that it is READY its slot may be another's. */
+static bool put_needs_key(const struct slot *slot)
+{
+	return slot->flags & (SLOT_DURABLE | SLOT_REPLACES) || slot->wanted > 1;
+}
+
 void put_end_run(struct node *node, struct op *op)
 {
-	if (op->state != PUTS_ENDING) {
+	if (op->state != PUTS_ENDING || op->publishing) {
 		put_ending(node, op);
 		return;
 	}
@@ -438,12 +531,11 @@ void put_end_run(struct node *node, struct op *op)
 		op->began = node_now(node);
 		op->deadline = time_after(op->began, op->deadline);
 	}
-	if (!(node->share->slots[op->slot].flags & SLOT_DURABLE) ||
+	if (!put_needs_key(&node->share->slots[op->slot]) ||
 		op_own_key(op, node->share, op->slot) == 0)
 		put_ending(node, op);
 	else
-		op_error(node, op, ERR_NO_MEMORY,
-			"no memory for the key of a put that is to be durable");
+		op_error(node, op, ERR_NO_MEMORY, "no memory for the key of a put");
 }
 
 /* After an error the writer is over, says the library. But a closed lane is no answer: it
@@ -451,6 +543,11 @@ void put_end_run(struct node *node, struct op *op)
 void put_end_cancel(struct node *node, struct op *op)
 {
 	waiters_del(op);
+	if (op->state == PUTS_SPREADING) {
+		spread_cancel(node, op);
+		return;
+	}
+	publish_cancel(node, op, false);
 	if (op->failed && op->slot != SLOT_NONE && op->slot < node_slots(node))
 		put_cancel(node, op);
 }
@@ -467,6 +564,12 @@ int put_abort_decode(struct op *op)
 	return 0;
 }
 
+static bool put_is_own(const struct node *node, const struct op *op)
+{
+	return node_life(node, op->slot) == op->life && !node_is_ready(node, op->slot) &&
+	       node->share->slots[op->slot].writer == op_client_ref(node, op);
+}
+
 void put_abort_run(struct node *node, struct op *op)
 {
 	uint64_t hash;
@@ -476,6 +579,8 @@ void put_abort_run(struct node *node, struct op *op)
 		return;
 	}
 	hash = node->share->slots[op->slot].hash;
+	if (put_is_own(node, op))
+		publish_undo(node, op->slot);
 	if (master_put_abort(
 		    &node->master, op->slot, op->life, op_client_ref(node, op)) != 0) {
 		put_end_failed(node, op, ERR_NOT_FOUND);

@@ -56,6 +56,8 @@ void gate_on_timer(struct node *node, uint32_t gate)
 {
 	node->gates[gate].asleep = false;
 	node->gates[gate].slept = true;
-	if (gate >= GATE_JOBS)
+	if (gate >= GATE_FETCHES)
+		fetch_go_on(node, gate - GATE_FETCHES);
+	else if (gate >= GATE_JOBS)
 		job_go_on(node, gate - GATE_JOBS);
 }

@@ -7,6 +7,9 @@
 
 #include "base/json.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 struct counter {
 	const char *name;
 	size_t offset;
@@ -19,6 +22,14 @@ struct counter {
 #define NODE_COUNTER(name)                               \
 	{                                                \
 #name, offsetof(struct node_stats, name) \
+	}
+#define COPY_COUNTER(name)                                         \
+	{                                                          \
+#name, offsetof(struct master_cluster_stats, name) \
+	}
+#define CLUSTER_COUNTER(name)                               \
+	{                                                   \
+#name, offsetof(struct cluster_stats, name) \
 	}
 #define USE(name)                                      \
 	{                                              \
@@ -89,6 +100,61 @@ static const struct counter node_counters[] = {
 };
 _Static_assert(sizeof(node_counters) / sizeof(node_counters[0]) * sizeof(uint64_t) ==
 		       sizeof(struct node_stats),
+	"every counter is shown");
+
+static const struct counter copy_counters[] = {
+	COPY_COUNTER(copies),
+	COPY_COUNTER(copied_bytes),
+	COPY_COUNTER(spared),
+	COPY_COUNTER(spared_bytes),
+	COPY_COUNTER(handed),
+	COPY_COUNTER(handed_bytes),
+	COPY_COUNTER(kept),
+	COPY_COUNTER(kept_bytes),
+	COPY_COUNTER(clocks_refused),
+};
+_Static_assert(sizeof(copy_counters) / sizeof(copy_counters[0]) * sizeof(uint64_t) ==
+		       sizeof(struct master_cluster_stats),
+	"every counter is shown");
+
+static const struct counter cluster_counters[] = {
+	CLUSTER_COUNTER(asked),
+	CLUSTER_COUNTER(asks_failed),
+	CLUSTER_COUNTER(asks_served),
+	CLUSTER_COUNTER(queries),
+	CLUSTER_COUNTER(queries_failed),
+	CLUSTER_COUNTER(errands),
+	CLUSTER_COUNTER(errands_lost),
+	CLUSTER_COUNTER(announced),
+	CLUSTER_COUNTER(epochs),
+	CLUSTER_COUNTER(conflicts),
+	CLUSTER_COUNTER(unverified),
+	CLUSTER_COUNTER(fetches),
+	CLUSTER_COUNTER(fetched_bytes),
+	CLUSTER_COUNTER(fetches_joined),
+	CLUSTER_COUNTER(fetch_retries),
+	CLUSTER_COUNTER(fetch_errors),
+	CLUSTER_COUNTER(fetches_refused),
+	CLUSTER_COUNTER(replicas),
+	CLUSTER_COUNTER(replicas_inline),
+	CLUSTER_COUNTER(suspects),
+	CLUSTER_COUNTER(refused),
+	CLUSTER_COUNTER(swapouts),
+	CLUSTER_COUNTER(swapouts_refused),
+	CLUSTER_COUNTER(swapouts_failed),
+	CLUSTER_COUNTER(spread),
+	CLUSTER_COUNTER(rebuilt),
+	CLUSTER_COUNTER(rebuilt_bytes),
+	CLUSTER_COUNTER(rebuilds_refused),
+	CLUSTER_COUNTER(claimed),
+	CLUSTER_COUNTER(keeps_refused),
+	CLUSTER_COUNTER(graves),
+	CLUSTER_COUNTER(graves_told),
+	CLUSTER_COUNTER(graves_lost),
+};
+_Static_assert(
+	sizeof(cluster_counters) / sizeof(cluster_counters[0]) * sizeof(uint64_t) ==
+		sizeof(struct cluster_stats),
 	"every counter is shown");
 
 static const struct counter uses[] = {
@@ -186,6 +252,7 @@ static void info_disk(const struct node *node, struct json *json)
 	info_counters(json, disk_uses, ARRAY_LEN(disk_uses), &use);
 	json_u64(json, "backed", node->env.tier.backed(node->env.tier.ctx));
 	json_str(json, "error", use.error != 0 ? err_name(use.error) : "");
+	json_u64(json, "save_bytes_per_second", node->tier.save_speed);
 	json_u64(json, "jobs_under_way", node->tier.jobs_used);
 	json_u64(json, "loads_under_way", node->tier.loads_used);
 	json_u64(json, "adopted_at_start", node->tier.adopted);
@@ -299,6 +366,105 @@ static void info_hist(struct json *json, const char *name, const struct hist *hi
 	json_object_end(json);
 }
 
+/* Numbers of 64 random bits, which JSON's own would round. */
+static void info_id(struct json *json, const char *name, uint64_t id)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%016" PRIx64, id);
+	json_str(json, name, text);
+}
+
+static const char *peer_state_text(const struct node *node, const struct peer *peer)
+{
+	if (peer_is_up(peer))
+		return "up";
+	return peer_is_live(node, peer) ? "suspect" : "gone";
+}
+
+static void info_members(const struct node *node, struct json *json)
+{
+	json_array_begin(json, "members");
+	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
+		const struct peer *peer = &node->cluster.peers[place];
+
+		if (peer->state == PEER_FREE)
+			continue;
+		json_object_begin(json, NULL);
+		info_id(json, "node", peer->id);
+		json_str(json, "state", peer_state_text(node, peer));
+		json_str(json, "endpoint", peer->endpoint);
+		json_u64(json, "free_bytes", peer->free_bytes);
+		json_u64(json, "silent_ns", node_now(node) - peer->heard_ns);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+static void info_domains(const struct node *node, struct json *json)
+{
+	json_array_begin(json, "directory");
+	for (uint32_t i = 0; i < DIR_DOMAINS; i++) {
+		const struct domain *domain = &node->cluster.domains[i];
+
+		if (domain->epoch == 0 && domain->finished == 0)
+			continue;
+		json_object_begin(json, NULL);
+		json_u64(json, "domain", i);
+		info_id(json, "epoch", domain->epoch);
+		json_bool(json, "reached", domain->epoch != 0);
+		json_bool(json, "complete", domain->complete);
+		json_object_end(json);
+	}
+	json_array_end(json);
+}
+
+/* What is left is counted only while that matters: it takes a look at every slot. */
+static void info_drain(const struct node *node, struct json *json)
+{
+	json_object_begin(json, "drain");
+	json_str(json, "state", drain_state_text(node));
+	if (node->cluster.drain.state != DRAIN_OFF) {
+		json_u64(json, "kept_in_pool", drain_left(node));
+		json_u64(json, "only_on_disk", node->master.disk.only);
+	}
+	json_object_end(json);
+}
+
+static void info_cluster(const struct node *node, struct json *json)
+{
+	const struct cluster *cluster = &node->cluster;
+
+	if (!cluster->there)
+		return;
+	json_object_begin(json, "cluster");
+	info_id(json, "node", cluster->id);
+	json_str(json, "name", cluster->name);
+	json_str(json, "endpoint", cluster->endpoint);
+	info_members(node, json);
+	info_domains(node, json);
+	info_counters(
+		json, cluster_counters, ARRAY_LEN(cluster_counters), &cluster->stats);
+	info_counters(
+		json, copy_counters, ARRAY_LEN(copy_counters), &node->master.cluster);
+	info_drain(node, json);
+	json_object_begin(json, "rebuild");
+	json_str(json, "state", rebuild_state_text(node));
+	json_u64(json, "left", cluster->rebuilder.left);
+	json_object_end(json);
+	json_u64(json, "leases_outstanding", node->master.leases.count);
+	json_u64(json, "fetches_under_way", cluster->fetches_used);
+	json_u64(json, "fetch_bytes_per_second", cluster->fetch_speed);
+	json_u64(json, "swapout_bytes_per_second", cluster->swapout_speed);
+	json_bool(json, "swapout_to_peers_first", node->master.hand.first);
+	json_u64(json, "keeps_under_way", cluster->keeping);
+	json_u64(json, "asks_under_way", cluster->asks_used);
+	json_u64(json, "queries_under_way", cluster->queries_used);
+	json_u64(json, "errands_waiting", cluster->errand_count);
+	info_hist(json, "fetch_wait_ns", &cluster->fetch_ns);
+	json_object_end(json);
+}
+
 int64_t info_stats(const struct node *node, char *text, size_t size)
 {
 	struct json json;
@@ -316,6 +482,7 @@ int64_t info_stats(const struct node *node, char *text, size_t size)
 	info_hist(&json, "room_wait_ns", &node->room_wait_ns);
 	info_hist(&json, "load_wait_ns", &node->load_wait_ns);
 	info_hist(&json, "lease_left_ns", &node->master.lease_end_ns);
+	info_cluster(node, &json);
 	info_recovery(node, &json);
 	info_clients(node, &json);
 	json_object_end(&json);

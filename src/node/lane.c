@@ -51,6 +51,7 @@ void node_on_open(struct node *node, struct lane_id id, uint32_t uid)
 	list_init(&lane->client_entry);
 	list_init(&lane->ops);
 	list_init(&lane->pins);
+	list_init(&lane->link_entry);
 	node->lanes_used++;
 }
 
@@ -82,6 +83,12 @@ static struct op *lane_first_op(const struct lane *lane, const struct op *except
 	return NULL;
 }
 
+void lane_drop_pins(struct node *node, struct lane *lane)
+{
+	list_for_each_safe (at, &lane->pins)
+		pin_drop(node, container_of(at, struct pin, entry));
+}
+
 void lane_leave(struct node *node, struct lane *lane, const struct op *except)
 {
 	struct op *op;
@@ -90,8 +97,7 @@ void lane_leave(struct node *node, struct lane *lane, const struct op *except)
 	 * here. */
 	while ((op = lane_first_op(lane, except)) != NULL)
 		op_cancel(node, op);
-	list_for_each_safe (at, &lane->pins)
-		pin_drop(node, container_of(at, struct pin, entry));
+	lane_drop_pins(node, lane);
 	list_del(&lane->client_entry);
 	lane->client = NULL;
 }
@@ -159,5 +165,8 @@ void lane_error(struct node *node, struct lane *lane, int code, const char *text
 
 	CHECK(size > 0);
 	node->stats.errors++;
-	node->env.net.send(node->env.net.ctx, lane->id, node->out, size, NULL);
+	if (lane->link != NULL)
+		link_answer(node, lane, node->out, size);
+	else
+		node->env.net.send(node->env.net.ctx, lane->id, node->out, size, NULL);
 }

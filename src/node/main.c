@@ -2,14 +2,15 @@
  * main.c - cenoted: options, segments, world, node; then the loop until a signal.
  *
  *   options -> segments (lock, adopt or make) -> disk (the same) -> node (adopt objects,
- *   watch clients) -> listen -> ready -> turn ... -> SIGTERM, SIGINT -> disk closed, pool
- *   kept or freed
+ *   watch clients) -> listen -> ready -> turn ... -> SIGTERM, SIGINT -> leave of other nodes
+ *   -> disk closed, pool kept or freed
  */
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/err.h"
 #include "base/version.h"
 #include "ipc/world.h"
+#include "node/join.h"
 #include "node/manual.h"
 #include "node/node.h"
 #include "tier/store.h"
@@ -34,6 +35,7 @@ struct daemon {
 	struct segment_dir dir;
 	struct world world;
 	struct store *store; /* NULL: there is no disk */
+	struct join join;    /* of a node among others */
 	struct node *node;
 	int listener;
 	bool was_ready;
@@ -110,7 +112,8 @@ static int refuse(const struct daemon *daemon, int err, const char *text)
 /* A descriptor for each lane and each watched process, and some more. */
 static void raise_file_limit(const struct daemon *daemon)
 {
-	uint64_t wanted = daemon->config.max_lanes + 2 * CLIENT_LIMIT + 64;
+	uint64_t wanted = daemon->config.max_lanes + 2 * CLIENT_LIMIT + 64 +
+			  (daemon->config.directory != NULL ? 16 * PEER_LIMIT : 0);
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
@@ -240,6 +243,22 @@ static int open_disk(struct daemon *daemon)
 	return 0;
 }
 
+/* After the disk, which has the node's identity if there is one. */
+static int open_cluster(struct daemon *daemon)
+{
+	const uint8_t *content = daemon->dir.share.header->pool_id;
+	struct store_info info = {.objects = 0};
+	char detail[DETAIL_MAX] = "";
+	int err;
+
+	if (daemon->store != NULL)
+		store_info(daemon->store, &info);
+	err = join_open(&daemon->join, &daemon->config, &daemon->loop, &daemon->dir.share,
+		daemon->store != NULL ? info.uuid : content, content, detail,
+		sizeof(detail));
+	return err == 0 ? 0 : refuse(daemon, err, detail);
+}
+
 static int start_node(struct daemon *daemon)
 {
 	struct recovery recovery;
@@ -256,12 +275,19 @@ static int start_node(struct daemon *daemon)
 	world_env(&daemon->world, &env);
 	if (daemon->store != NULL)
 		store_env(daemon->store, &env.tier);
+	err = open_cluster(daemon);
+	if (err != 0)
+		return err;
+	join_env(&daemon->join, &env);
 	err = node_new(&daemon->node, &daemon->config, &env, &daemon->dir.share,
 		&daemon->faults);
 	if (err != 0)
 		return refuse(daemon, err,
 			"no memory for the tables of the node (--pool, --max-ops, "
 			"--disk-objects)");
+	err = join_node(&daemon->join, daemon->node);
+	if (err != 0)
+		return refuse(daemon, err, "no memory for the tables of a cluster");
 	err = node_start(daemon->node, &recovery);
 	if (err != 0)
 		return refuse(daemon, err, "the pool cannot be adopted");
@@ -329,24 +355,43 @@ static void tell_ready(struct daemon *daemon)
 
 /* ---- loop, stop ---------------------------------------------------------- */
 
+static int turn(struct daemon *daemon, int *signal)
+{
+	bool more = node_step(daemon->node);
+	int err;
+
+	more |= world_turn(&daemon->world);
+	more |= join_turn(&daemon->join);
+	loop_set_timer(
+		&daemon->loop, MIN(node_next(daemon->node), join_next(&daemon->join)));
+	err = loop_turn(&daemon->loop, !more, signal);
+	(void)world_turn(&daemon->world);
+	(void)join_turn(&daemon->join);
+	return err;
+}
+
+/* Until it has, or a second signal says that it is to end now. */
+static int leave(struct daemon *daemon)
+{
+	int err = 0, signal = 0;
+
+	node_leave(daemon->node);
+	while (err == 0 && signal == 0 && !node_has_left(daemon->node))
+		err = turn(daemon, &signal);
+	return err;
+}
+
 static int run(struct daemon *daemon)
 {
-	int signal = 0;
+	int err = 0, signal = 0;
 
-	while (signal == 0) {
-		bool more = node_step(daemon->node);
-		int err;
-
-		more |= world_turn(&daemon->world);
-		loop_set_timer(&daemon->loop, node_next(daemon->node));
-		err = loop_turn(&daemon->loop, !more, &signal);
-		if (err != 0)
-			return err;
-		(void)world_turn(&daemon->world);
-	}
+	while (err == 0 && signal == 0)
+		err = turn(daemon, &signal);
+	if (err != 0)
+		return err;
 	log_line(&daemon->log, LOG_LEVEL_INFO, "stopping", "signal=%s",
 		signal == SIGTERM ? "SIGTERM" : "SIGINT");
-	return 0;
+	return leave(daemon);
 }
 
 static bool any_client_lives(const struct daemon *daemon)
@@ -393,6 +438,7 @@ static void stop(struct daemon *daemon, bool in_order)
 		(void)close(daemon->listener);
 	}
 	store_close(daemon->store); /* its threads write to what the node has */
+	join_close(&daemon->join);
 	node_free(daemon->node);
 	world_close(&daemon->world);
 	close_pool(daemon, in_order);

@@ -45,6 +45,8 @@ static void node_make_lists(struct node *node)
 
 		list_init(&op->owner_entry);
 		list_init(&op->wait_entry);
+		list_init(&op->id_entry);
+		list_init(&op->asks);
 		list_init(&op->batch.ops);
 		ticket_init(&op->ticket);
 		list_add_tail(&node->free_ops, &op->entry);
@@ -81,11 +83,15 @@ static int node_allocate(
 	struct node *node, const struct disk_config *disk, void **ret_master)
 {
 	const struct node_config *config = &node->config;
-	uint32_t timers = (uint32_t)config->max_ops + CLIENT_LIMIT + GATE_COUNT;
 	struct heap_entry *entries;
 	bool failed = false;
-	uint32_t *pos;
+	uint32_t *pos, timers;
 
+	node->gate_count = GATE_FETCHES;
+	if (node->env.peer.ctx != NULL)
+		node->gate_count += (uint32_t)config->max_ops + PEER_TRANSFERS;
+	timers = (uint32_t)config->max_ops + CLIENT_LIMIT + node->gate_count;
+	node->gates = node_alloc(node, node->gate_count, sizeof(struct gate), &failed);
 	node->lane_mask = (uint32_t)round_up_pow2(config->max_lanes) - 1;
 	node->ops = node_alloc(node, config->max_ops, sizeof(struct op), &failed);
 	node->lanes = node_alloc(node, config->max_lanes, sizeof(struct lane), &failed);
@@ -112,6 +118,7 @@ static void node_init_master(
 		.high_permille = (uint32_t)node->config.high,
 		.hash_seed = node->share->header->hash_seed,
 		.disk = *disk,
+		.clustered = node->env.peer.ctx != NULL,
 	};
 
 	node->env.random.fill(node->env.random.ctx, &config.generation_salt,
@@ -134,6 +141,7 @@ int node_new(struct node **ret, const struct node_config *config, const struct e
 	node->env = *env;
 	node->share = share;
 	node->faults = faults;
+	cluster_init(node);
 	disk = node_disk_config(node);
 	err = node_allocate(node, &disk, &memory);
 	if (err != 0) {
@@ -155,6 +163,7 @@ void node_free(struct node *node)
 		free(node->ops[i].reply);
 		free(node->ops[i].batch.replies);
 	}
+	cluster_free(node);
 	for (size_t i = 0; i < ARRAY_LEN(node->memory); i++)
 		free(node->memory[i]);
 	free(node);
@@ -201,6 +210,7 @@ int node_start(struct node *node, struct recovery *ret)
 	clients_finish_start(node);
 	node_log_recovery(node);
 	tier_start(node);
+	cluster_start(node);
 	*ret = node->recovery;
 	return 0;
 }
@@ -276,6 +286,7 @@ bool node_step(struct node *node)
 	more = step_core(node, now);
 	more |= room_step(node, now);
 	more |= tier_step(node, now);
+	more |= cluster_step(node, now);
 	more |= step_timers(node, now);
 	more |= step_ready(node);
 	more |= loads_look(node);
@@ -290,6 +301,7 @@ uint64_t node_next(const struct node *node)
 		return 0;
 	next = MIN(next, master_next(&node->master));
 	next = MIN(next, tier_next(node));
+	next = MIN(next, cluster_next(node));
 	return MIN(next, room_next(node));
 }
 
@@ -342,6 +354,17 @@ static const char *check_lanes(const struct node *node)
 	}
 	if (lanes != node->lanes_used)
 		return "the number of lanes is wrong";
+	list_for_each (at, &node->cluster.links) {
+		const struct link *link = container_of(at, struct link, entry);
+
+		list_for_each (at_lane, &link->lanes) {
+			const char *broken = check_lane(node,
+				container_of(at_lane, struct lane, link_entry), &pins);
+
+			if (broken != NULL)
+				return broken;
+		}
+	}
 	if (pins != node->pins_used || pins != node->master.pinned)
 		return "the number of pins is wrong";
 	return NULL;
@@ -359,12 +382,17 @@ static const char *check_op(const struct node *node, const struct op *op)
 		return has_timer || waits || in_room ? "a free op waits" : NULL;
 	if (op->load != NULL && (!waits || op->load->state == LOADS_FREE))
 		return "an op has a load that it does not wait for";
+	if (op->fetch != NULL && (!waits || op->fetch->state == FETCH_FREE))
+		return "an op has a fetch that it does not wait for";
 	if (op->asleep && !has_timer)
 		return "an op sleeps for ever";
 	if (waits && in_room && op->ticket.state == TICKET_WAITING)
 		return "an op waits for a key and for room";
+	if (op->query != NULL && op->query->op != op)
+		return "an op and its query disagree";
 	if (op != node->running && list_is_empty(&op->entry) && !op->asleep && !waits &&
-		!in_room && list_is_empty(&op->batch.ops))
+		!in_room && list_is_empty(&op->batch.ops) && op->query == NULL &&
+		list_is_empty(&op->asks))
 		return "an op waits for nothing";
 	return NULL;
 }
@@ -414,6 +442,8 @@ const char *node_check(const struct node *node)
 		broken = check_ops(node);
 	if (broken == NULL)
 		broken = tier_check(node);
+	if (broken == NULL)
+		broken = cluster_check(node);
 	if (broken == NULL && !heap_check(&node->timers))
 		broken = "the node's timers are out of order";
 	if (broken == NULL)

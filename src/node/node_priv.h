@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "base/hist.h"
 #include "base/list.h"
+#include "node/cluster_priv.h"
 #include "node/log.h"
 #include "node/node.h"
 #include "node/tier_priv.h"
@@ -54,6 +55,10 @@ struct lane {
 	struct list pins;
 	uint32_t uid;
 	bool closing; /* asked to close; nothing goes in or out */
+	struct link *
+		link; /* one request of another node's; NULL: a client's, or a stranger's */
+	uint32_t channel;       /* of it, there */
+	struct list link_entry; /* of link.lanes */
 };
 
 struct client {
@@ -83,13 +88,15 @@ struct batch {
 		uint32_t off, size;
 	} * replies;
 	unsigned char *bytes; /* behind the replies, MSG_SIZE_MAX of them */
-	struct list ops;      /* items that wait */
+	struct list ops;      /* items that wait; of a removal by prefix too */
 };
 
 struct op {
 	struct list entry;       /* in node.ready, or free */
 	struct list owner_entry; /* in lane.ops or batch.ops */
-	struct list wait_entry;  /* in a bucket of node.waiting */
+	struct list wait_entry; /* in a bucket of node.waiting, or in cluster.unsettled */
+	struct list id_entry;   /* in a bucket of cluster.waiting_ids */
+	struct list asks;       /* to peers, whose ends it waits for */
 	struct ticket ticket;
 	struct batch batch;
 	void *kept;
@@ -99,7 +106,7 @@ struct op {
 
 	/* Above: nothing, when the op is free. From here on: zeroed by op_new(). */
 	struct lane *lane;
-	struct op *parent; /* the batch it is an item of */
+	struct op *parent; /* the batch, or the removal by prefix, it is an item of */
 	uint32_t item;     /* its place there */
 	const struct service *service;
 	enum op_stage stage;
@@ -123,10 +130,51 @@ struct op {
 	uint32_t slot;   /* SLOT_NONE: none. Of a get or a lease: pinned */
 	uint64_t life;
 	uint64_t generation;
-	bool saves;        /* a put that is answered once it is on disk */
-	int failure;       /* what it will answer, once it may */
-	struct load *load; /* that it waits for; it is in the bucket of its key then */
-	struct job *job;   /* that looks up keys for it */
+	bool saves;          /* a put that is answered once it is on disk */
+	int failure;         /* what it will answer, once it may */
+	struct load *load;   /* that it waits for; it is in the bucket of its key then */
+	struct job *job;     /* that looks up keys for it */
+	struct fetch *fetch; /* the same as load, from a peer */
+	uint64_t fetch_joined; /* its number among those who joined one */
+	enum fetched fetched;  /* what came of it */
+	struct query *query;   /* of the directory, that it waits for or is to look at */
+	struct dir_id id;      /* of its key, in a cluster */
+	int cluster_state;     /* of the directory's part of its flow */
+	bool replaces, ending; /* of a put: another object, whose end it waits for */
+	bool publishing;       /* of a put: it has begun */
+	bool confirmed;        /* and is not provisional any more */
+	struct query *published;    /* what the directory said then */
+	uint64_t met_generation;    /* what has the key instead */
+	bool met_softpin, met_away; /* it is to stay; one that holds it cannot be asked */
+	bool found;                 /* one of those who were asked has it */
+	bool dir_answered;          /* before they were */
+	bool unreached;             /* one of them could not be asked: */
+	uint64_t unreached_peers;   /* their places, a bit each */
+	uint64_t sent_epoch;        /* of a publishing: complete when it was sent, or 0 */
+	uint64_t unheard_peers;     /* that may have ended what they had */
+	struct other other;         /* what was found */
+	uint64_t ends; /* the generation that is to end, 0: any; of a prefix: all below */
+	uint64_t before;     /* of any that another node has end: those below */
+	uint64_t token;      /* by which the directory knows this removal again */
+	uint64_t to_tell;    /* places of peers that are still to be asked to end it */
+	uint32_t silent;     /* peers that were told, and did not answer in time */
+	uint64_t tell_until; /* then it is left to graves */
+	uint64_t cursor;     /* of a walk, */
+	uint32_t walks;      /* and how many there were */
+	bool any;            /* a remove by key: unfinished puts end as well */
+	bool sole;           /* a take: one of all who ask has it */
+	bool unsure;         /* the directory may have done it and lost the answer */
+	bool cuts_short;     /* its put replaced one that died before that was over */
+	bool keeperless;     /* the entry did not name who keeps what is removed */
+	bool disk_late; /* a record on another node's disk could not be deleted yet */
+	uint16_t replicas, keepers; /* of a put: nodes that are to keep it, and that do */
+	bool required, undoing;     /* so many, or it fails; that has happened */
+	bool spread_busy;           /* one who was asked has others to take over first */
+	int spread_failure;         /* why the last that refused did */
+	uint64_t refused;           /* places of those, a bit each */
+	uint64_t spread_until;      /* its deadline, while others count */
+	uint64_t pause_ns;          /* none is asked before */
+	uint64_t from;              /* of KEEP: whose role this node takes; 0: nobody's */
 };
 
 enum service_flag {
@@ -135,6 +183,8 @@ enum service_flag {
 	SERVICE_ONE_WAY = 4,  /* never answered */
 	SERVICE_PUTS = 8,     /* not for read-only clients */
 	SERVICE_QUIET = 16,   /* passes no gate: what arms faults is not hit by them */
+	SERVICE_PEER = 32,    /* for other nodes; without SERVICE_LOCAL for them alone */
+	SERVICE_LOCAL = 64    /* for clients too */
 };
 
 /* One type of message, and what serves it. */
@@ -167,7 +217,8 @@ enum gate_number {
 	GATE_MOVE,
 	GATE_GROW,
 	GATE_JOBS, /* the first job's */
-	GATE_COUNT = GATE_JOBS + TIER_JOB_LIMIT
+	GATE_FETCHES = GATE_JOBS +
+		       TIER_JOB_LIMIT /* the first fetch's; one for each follow */
 };
 
 /* Beside master_stats. */
@@ -207,9 +258,11 @@ struct node {
 	uint32_t clients_live;
 	struct heap timers; /* ops by index, then clients, then gates */
 	struct room_driver room;
-	struct gate gates[GATE_COUNT];
+	struct gate *gates; /* gate_count of them */
+	uint32_t gate_count;
 	struct tier tier;
-	void *memory[16]; /* to be freed */
+	struct cluster cluster;
+	void *memory[32]; /* to be freed */
 	uint64_t started_ns;
 	uint64_t now, wall_us; /* of the event or turn in hand; wall_us 0: not asked */
 	unsigned char out[MSG_SIZE_MAX];  /* the message being made */
@@ -335,6 +388,7 @@ size_t batch_reply_room(const struct batch *batch);
 
 struct lane *lane_find(struct node *node, struct lane_id id);
 void lane_close(struct node *node, struct lane *lane);
+void lane_drop_pins(struct node *node, struct lane *lane);
 /* It is its client's no more; what it had under way is cancelled but for `except`. */
 void lane_leave(struct node *node, struct lane *lane, const struct op *except);
 /* 0, or ERR_TOO_MANY with *ret_limit. */
@@ -346,6 +400,9 @@ void lane_error(struct node *node, struct lane *lane, int code, const char *text
 /* ---- serve.c ------------------------------------------------------------- */
 
 const struct service *service_find(enum msg_type type);
+/* Serve one request, which is the caller's again on return. */
+void serve_message(struct node *node, struct lane *lane, const struct service *service,
+	const void *message, size_t size);
 /* Check whether the op may be served and read it; false: it has answered. */
 bool service_begin(struct node *node, struct op *op);
 /* An answer that was not sent: end what it promised. */
@@ -387,6 +444,8 @@ void put_no_room(struct node *node, struct op *op);
 void put_is_late(struct node *node, struct op *op);
 void put_end_failed(struct node *node, struct op *op, int err);
 
+/* A put is READY, and on disk if it is durable: it goes on to other nodes, or is answered. */
+void put_is_saved(struct node *node, struct op *op);
 /* The last step of a put that is durable; op->key is its own or the message's. */
 void durable_run(struct node *node, struct op *op);
 
@@ -395,6 +454,12 @@ int lease_decode(struct op *op);
 void get_run(struct node *node, struct op *op);
 void get_cancel(struct node *node, struct op *op);
 void lease_end_run(struct node *node, struct op *op);
+/* Wait for the load of what is on disk, or answer. */
+void get_load(struct node *node, struct op *op, uint32_t entry);
+/* Answer that op->failure came of the load or fetch. */
+void get_failed(struct node *node, struct op *op);
+/* How long a lease of an object is to be; `wanted_ns` 0: as its size asks for. */
+uint64_t lease_length(const struct node *node, uint64_t wanted_ns, uint64_t size);
 
 /* How long an op waits at most for the disk to forget an object that was ended. */
 #define END_WAIT_NS 10000000000ull
@@ -411,12 +476,25 @@ void take_run(struct node *node, struct op *op);
 int read_decode(struct op *op);
 void read_run(struct node *node, struct op *op);
 
+/* ---- flow_drop.c: what other nodes ask to end ---------------------------- */
+
+int drop_decode(struct op *op);
+void drop_run(struct node *node, struct op *op);
+int read_at_decode(struct op *op);
+void read_at_run(struct node *node, struct op *op);
+
+/* ---- flow_prefix.c */
+
+void remove_prefix_run(struct node *node, struct op *op);
+void remove_prefix_cancel(struct node *node, struct op *op);
+/* What came of the removal of one of its objects. */
+void prefix_item_done(struct node *node, struct op *op, const void *reply, size_t size);
+
 int stat_decode(struct op *op);
 void stat_run(struct node *node, struct op *op);
+void stat_cancel(struct node *node, struct op *op);
 void list_run(struct node *node, struct op *op);
 void list_cancel(struct node *node, struct op *op);
-/* Wake those for which a job is free. */
-void list_step(struct node *node);
 void info_run(struct node *node, struct op *op);
 void fault_run(struct node *node, struct op *op);
 void fault_status_run(struct node *node, struct op *op);
@@ -434,6 +512,8 @@ struct list *waiters_bucket(const struct node *node, uint64_t hash);
 void waiters_add(struct node *node, struct op *op);
 void waiters_del(struct op *op);
 void waiters_wake(struct node *node, uint64_t hash);
+/* Who waits for any key. */
+void waiters_wake_all(struct node *node);
 
 /* ---- room.c -------------------------------------------------------------- */
 

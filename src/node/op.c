@@ -55,13 +55,18 @@ static void op_free_memory(struct op *op)
 
 static void op_free(struct node *node, struct op *op)
 {
+	struct lane *lane = op->lane;
+
 	CHECK(op->stage != OP_FREE && op->ticket.state == TICKET_IDLE);
-	CHECK(op->load == NULL && op->job == NULL);
+
+	CHECK(op->load == NULL && op->job == NULL && op->fetch == NULL);
+	CHECK(op->query == NULL && list_is_empty(&op->asks));
 	CHECK(list_is_empty(&op->batch.ops));
 	op_clear_deadline(node, op);
 	list_del(&op->entry);
 	list_del(&op->owner_entry);
 	list_del(&op->wait_entry);
+	list_del(&op->id_entry);
 	if (op->lane != NULL && op->lane->request == op)
 		op->lane->request = NULL;
 	if (node->arriving == op)
@@ -70,6 +75,8 @@ static void op_free(struct node *node, struct op *op)
 	op->stage = OP_FREE;
 	list_add_head(&node->free_ops, &op->entry);
 	node->ops_used--;
+	if (lane->link != NULL && op->parent == NULL)
+		link_lane_done(node, lane);
 }
 
 /* Give back what the flow has and waits for. */
@@ -275,8 +282,11 @@ static void op_send(struct node *node, struct op *op, const void *reply, size_t 
 		grant.incarnation = node->share->clients[client->cid].incarnation;
 		grant.pool_writable = !node->share->clients[client->cid].read_only;
 	}
-	node->env.net.send(node->env.net.ctx, op->lane->id, reply, size,
-		op->with_grant ? &grant : NULL);
+	if (op->lane->link != NULL)
+		link_answer(node, op->lane, reply, size);
+	else
+		node->env.net.send(node->env.net.ctx, op->lane->id, reply, size,
+			op->with_grant ? &grant : NULL);
 	if (op->with_grant) {
 		int64_t value = 0;
 
@@ -300,7 +310,10 @@ void op_reply(struct node *node, struct op *op, size_t size)
 		uint32_t item = op->item;
 
 		op_free(node, op);
-		batch_add_reply(node, parent, item, reply, size);
+		if (parent->service->run == batch_run)
+			batch_add_reply(node, parent, item, reply, size);
+		else
+			prefix_item_done(node, parent, reply, size);
 		return;
 	}
 	if (!op_passes_gates(op) || op_gate_reply(node, op, &reply, &size))
@@ -309,7 +322,7 @@ void op_reply(struct node *node, struct op *op, size_t size)
 
 void op_done(struct node *node, struct op *op, uint64_t generation)
 {
-	struct msg_done msg = {.generation = generation};
+	struct msg_done msg = {.generation = generation, .keepers = op->keepers};
 
 	op_reply(node, op, msg_done_encode(node->out, sizeof(node->out), &msg));
 }

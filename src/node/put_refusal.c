@@ -60,6 +60,15 @@ static const char *put_disk_text(
 	return text;
 }
 
+/* The same of other nodes. */
+static const char *put_peers_text(const struct node *node)
+{
+	if (!node->cluster.there)
+		return "";
+	return node->master.hand.limit > 0 ? "; peers take some of them"
+					   : "; no peer has room for one of them";
+}
+
 void put_no_room(struct node *node, struct op *op)
 {
 	struct pool_use use;
@@ -70,11 +79,13 @@ void put_no_room(struct node *node, struct op *op)
 	op_error(node, op, ERR_NO_SPACE,
 		"no room for %" PRIu64 " bytes until the deadline: of %" PRIu64
 		" bytes %" PRIu64 " are free, the largest hole has %" PRIu64 "; %" PRIu64
-		" are of objects that may not leave (softpin) before they are on disk: "
-		"%s; %" PRIu64 " held or ended and still held, %" PRIu64 " being written",
+		" are of objects that may not leave (softpin) before they are on disk%s: "
+		"%s%s; %" PRIu64 " held or ended and still held, %" PRIu64
+		" being written",
 		op->size, use.size, use.free, use.largest_hole,
 		use.dirty + use.spent + use.large + use.saving,
-		put_disk_text(node, op->size, disk, sizeof(disk)),
+		node->cluster.there ? " or another node" : "",
+		put_disk_text(node, op->size, disk, sizeof(disk)), put_peers_text(node),
 		use.parked + use.condemned, use.writing);
 }
 

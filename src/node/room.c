@@ -128,7 +128,9 @@ static void wake_granted(struct node *node)
 	struct ticket *ticket;
 
 	while ((ticket = master_room_granted(&node->master)) != NULL) {
-		if (ticket->is_load)
+		if (fetch_owns(node, ticket))
+			fetch_has_room(node, ticket);
+		else if (ticket->is_load)
 			load_has_room(node, container_of(ticket, struct load, ticket));
 		else
 			op_wake(node, container_of(ticket, struct op, ticket));

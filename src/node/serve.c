@@ -39,12 +39,29 @@ static const struct service services[] = {
 	SERVICE(REMOVE, SERVICE_ITEM, remove_decode, remove_run, remove_cancel),
 	SERVICE(TAKE, SERVICE_ITEM, take_decode, take_run, remove_cancel),
 	SERVICE(READ, SERVICE_ITEM, read_decode, read_run, remove_cancel),
-	SERVICE(STAT, SERVICE_ITEM, stat_decode, stat_run, NULL),
-	SERVICE(LIST, SERVICE_ITEM, NULL, list_run, list_cancel),
+	SERVICE(STAT, SERVICE_ITEM, stat_decode, stat_run, stat_cancel),
+	SERVICE(LIST, SERVICE_ITEM | SERVICE_PEER | SERVICE_LOCAL, NULL, list_run,
+		list_cancel),
 	SERVICE(INFO, SERVICE_ITEM, NULL, info_run, NULL),
+	SERVICE(DRAIN, SERVICE_PUTS, NULL, drain_run, NULL),
 	SERVICE(FAULT, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_run, NULL),
 	SERVICE(FAULT_STATUS, SERVICE_ITEM | SERVICE_QUIET, NULL, fault_status_run, NULL),
 	SERVICE(BATCH, 0, NULL, batch_run, batch_cancel),
+	SERVICE(REMOVE_PREFIX, 0, NULL, remove_prefix_run, remove_prefix_cancel),
+
+	SERVICE(PEER_HELLO, SERVICE_PEER | SERVICE_QUIET, NULL, peer_hello_run, NULL),
+	SERVICE(BEAT, SERVICE_PEER | SERVICE_QUIET, NULL, beat_run, NULL),
+	SERVICE(PUBLISHED, SERVICE_PEER | SERVICE_ONE_WAY, NULL, published_run, NULL),
+	SERVICE(REPLACED, SERVICE_PEER | SERVICE_ONE_WAY, NULL, replaced_run, NULL),
+	SERVICE(LEAVING, SERVICE_PEER | SERVICE_QUIET, NULL, leaving_run, NULL),
+	SERVICE(REPLICA_ASK, SERVICE_PEER, replica_ask_decode, replica_run,
+		replica_cancel),
+	SERVICE(UNLEASE, SERVICE_PEER, NULL, unlease_run, NULL),
+	SERVICE(HAVE, SERVICE_PEER, have_decode, have_run, NULL),
+	SERVICE(DROP, SERVICE_PEER, drop_decode, drop_run, remove_cancel),
+	SERVICE(DROP_PREFIX, SERVICE_PEER, NULL, remove_prefix_run, remove_prefix_cancel),
+	SERVICE(KEEP, SERVICE_PEER, keep_decode, keep_run, keep_cancel),
+	SERVICE(READ_AT, SERVICE_PEER, read_at_decode, read_at_run, remove_cancel),
 };
 
 const struct service *service_find(enum msg_type type)
@@ -62,6 +79,12 @@ static int service_permit(
 	const struct client *client = op->lane->client;
 	uint32_t flags = op->service->flags;
 
+	if (op->lane->link != NULL)
+		return 0; /* link.c has seen to it */
+	if ((flags & (SERVICE_PEER | SERVICE_LOCAL)) == SERVICE_PEER) {
+		*ret_why = "only other nodes ask that";
+		return ERR_NOT_PERMITTED;
+	}
 	if (client == NULL && !(flags & SERVICE_STRANGER)) {
 		*ret_why = "this connection has not said HELLO";
 		return ERR_PROTOCOL;
@@ -89,9 +112,12 @@ bool service_begin(struct node *node, struct op *op)
 			      ? "the key is empty, longer than 1024 bytes, or has a NUL"
 			      : "its fields are not those of its type";
 	}
-	if (err == 0 && op->key.data != NULL)
+	if (err == 0 && op->key.data != NULL) {
 		op->key.hash = hash_key(
 			op->key.data, op->key.size, node->share->header->hash_seed);
+		if (node->cluster.there)
+			op->id = dir_id_of_key(op->key.data, op->key.size);
+	}
 	if (err != 0)
 		op_error(node, op, err, "%s: %s", msg_name(op->service->type), why);
 	return err == 0;
@@ -145,7 +171,7 @@ static void serve_unknown(struct node *node, struct lane *lane, uint16_t type)
 	lane_error(node, lane, ERR_PROTOCOL, text);
 }
 
-static void serve(struct node *node, struct lane *lane, const struct service *service,
+void serve_message(struct node *node, struct lane *lane, const struct service *service,
 	const void *message, size_t size)
 {
 	bool one_way = service->flags & SERVICE_ONE_WAY;
@@ -168,8 +194,11 @@ static void serve(struct node *node, struct lane *lane, const struct service *se
 			node->config.max_ops);
 		lane_error(node, lane, ERR_TOO_MANY, text);
 	}
-	if (op == NULL)
+	if (op == NULL) {
+		if (lane->link != NULL)
+			link_lane_done(node, lane);
 		return;
+	}
 	list_add_tail(&lane->ops, &op->owner_entry);
 	if (!one_way)
 		lane->request = op;
@@ -206,7 +235,7 @@ void node_on_message(
 	if (service == NULL)
 		serve_unknown(node, lane, type);
 	else
-		serve(node, lane, service, message, size);
+		serve_message(node, lane, service, message, size);
 }
 
 /* ---- answers that were not sent ------------------------------------------ */
@@ -234,6 +263,14 @@ static void reply_undo_found(
 		lane_unpin(node, lane, msg.slot, msg.life);
 }
 
+static void reply_undo_replica(struct node *node, const void *reply, size_t size)
+{
+	struct msg_replica msg;
+
+	if (msg_replica_decode(reply, size, &msg) == 0 && msg.length_ns != 0)
+		replica_undo(node, &msg);
+}
+
 static void reply_undo_leased(struct node *node, const void *reply, size_t size)
 {
 	struct lease_token token;
@@ -259,6 +296,7 @@ void reply_undo(struct node *node, struct lane *lane, const void *reply, size_t 
 		reply_undo_put(node, lane, reply, size);
 		reply_undo_found(node, lane, reply, size);
 		reply_undo_leased(node, reply, size);
+		reply_undo_replica(node, reply, size);
 		return;
 	}
 	while (msg_unpack(&done.replies, &message) == 1) {

@@ -114,6 +114,7 @@ void job_start(struct node *node, struct job *job)
 	CHECK(job->stage == JOB_FREE);
 	job->stage = JOB_BEFORE;
 	job->err = 0;
+	job->began_ns = node_now(node);
 	node->tier.jobs_used++;
 	node->stats.jobs++;
 	job_go_on(node, number);
@@ -167,9 +168,11 @@ static bool save_take(struct node *node, struct job *job, uint64_t now)
 
 	job->count = master_save_next(
 		&node->master, now, tier->items, TIER_PIECES, &job->off);
+	job->size = 0;
 	for (uint32_t i = 0; i < job->count; i++) {
 		const struct save_item *item = &tier->items[i];
 
+		job->size += item->size;
 		memory->entries[i] = item->entry;
 		memory->pieces[i] = (struct tier_piece){
 			.pool_off = item->pool_off,
@@ -207,6 +210,9 @@ static void save_done(struct node *node, struct job *job, int err)
 
 	for (uint32_t i = 0; i < job->count; i++)
 		memory->checksums[i] = memory->pieces[i].checksum;
+	if (err == 0 && job->off != TIER_ON_INDEX)
+		speed_note(&node->tier.save_speed, job->size,
+			node_now(node) - job->began_ns);
 	/* Who wants one of them durable hears of the failure now. */
 	if (err != 0)
 		wake_entries(node, memory->entries, job->count);
@@ -259,6 +265,7 @@ static void commit_fill(
 				.ttl_ns = ttl_left(record.expires, now),
 				.readers_left = record.readers_left,
 				.klen = record.klen,
+				.wanted = record.wanted,
 				.flags = (record.softpin ? SLOT_SOFTPIN : 0u) |
 					 (record.expires != UINT64_MAX ? SLOT_EXPIRES
 								       : 0u) |
@@ -340,7 +347,7 @@ bool tier_step(struct node *node, uint64_t now)
 	if (!tier_is_there(node))
 		return false;
 	loads_step(node);
-	list_step(node);
+	keys_step(node);
 	more = saves_step(node, now);
 	commit_step(node, now);
 	punch_step(node);
@@ -413,6 +420,7 @@ static int adopt_record(struct node *node, const struct tier_record *from, uint6
 						      : UINT64_MAX,
 		.readers_left = from->readers_left,
 		.klen = from->klen,
+		.wanted = keepers_wanted(from->wanted),
 		.softpin = (from->flags & SLOT_SOFTPIN) != 0,
 		.counted = (from->flags & TIER_COUNTED) != 0,
 	};

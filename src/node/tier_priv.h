@@ -61,7 +61,17 @@ struct commit_memory {
 	struct tier_change changes[TIER_PIECES];
 };
 
+struct node;
+struct op;
+struct job;
+
+/* A page of keys came, or err: see keys_next(). The op waits for it no more. */
+typedef void (*keys_done_fn)(
+	struct node *node, struct op *op, const struct job *job, int err);
+
 struct keys_memory {
+	keys_done_fn done;
+	bool alone; /* no op waits for it */
 	uint32_t entries[TIER_PIECES];
 	uint64_t generations[TIER_PIECES]; /* to know an entry again */
 	struct tier_id ids[TIER_PIECES];
@@ -73,6 +83,7 @@ struct job {
 	enum job_stage stage;
 	int err;
 	uint32_t count;
+	uint64_t began_ns;
 	uint64_t off, size; /* in the data file; off: or TIER_ON_INDEX */
 	union {
 		struct save_memory *save;
@@ -123,13 +134,12 @@ struct tier {
 	struct list free_loads, in_room, queue; /* queue: oldest first */
 	struct list *load_buckets;              /* NODE_LOAD_BUCKETS, by entry */
 	uint32_t loads_used;
-	struct list listing; /* ops that wait for keys, by wait_entry */
+	struct list listing; /* ops that wait for keys, or for a job, by wait_entry */
 	struct trouble writing, reading, corrupt;
+	uint64_t save_speed; /* bytes a second, of large writes lately; 0: none yet */
 	/* What the start found. */
 	uint64_t adopted, dropped, refused;
 };
-
-struct node;
 
 /* ---- tier.c: jobs -------------------------------------------------------- */
 
@@ -169,9 +179,34 @@ void loads_step(struct node *node);
 void load_call(struct node *node, struct job *job, uint32_t number);
 void load_job_done(struct node *node, struct job *job, int err);
 
-/* ---- flow_list.c --------------------------------------------------------- */
+/* ---- keys.c -------------------------------------------------------------- */
 
+/* Ask for the keys of up to `limit` entries from one on. True: the op waits, for them or for a
+ * job, and is then run again. False: there are no more. */
+bool keys_ask(struct node *node, struct op *op, uint32_t from, uint32_t limit,
+	keys_done_fn done);
+/* The same of one entry, and for no op: `done` gets NULL for it. False: no job is free, or it
+ * is not only on disk. */
+bool keys_ask_one(struct node *node, uint32_t entry, keys_done_fn done);
+/* The op waits for keys no more. */
+void keys_leave(struct op *op);
+/* Wake those for which a job is free. */
+void keys_step(struct node *node);
 void keys_call(struct node *node, struct job *job, uint32_t number);
 void keys_job_done(struct node *node, struct job *job, int err);
+
+/* Where one is among the keys of a job; zeroed at first. */
+struct keys_at {
+	uint32_t i;
+	size_t off;
+	uint32_t entry; /* of the key that came last; behind the last, where to go on */
+};
+
+struct msg_bytes;
+
+/* The next key, of an entry that still is what it was. False: that was the last, or the next
+ * did not fit into the page. */
+bool keys_next(const struct node *node, const struct job *job, struct keys_at *at,
+	struct msg_bytes *ret_key);
 
 #endif

@@ -21,6 +21,7 @@ void waiters_add(struct node *node, struct op *op)
 void waiters_del(struct op *op)
 {
 	list_del(&op->wait_entry);
+	list_del(&op->id_entry);
 }
 
 void waiters_wake(struct node *node, uint64_t hash)
@@ -30,5 +31,13 @@ void waiters_wake(struct node *node, uint64_t hash)
 
 		if (op->key.hash == hash)
 			op_wake(node, op);
+	}
+}
+
+void waiters_wake_all(struct node *node)
+{
+	for (uint32_t i = 0; i < NODE_WAIT_BUCKETS; i++) {
+		list_for_each (at, &node->waiting[i])
+			op_wake(node, container_of(at, struct op, wait_entry));
 	}
 }

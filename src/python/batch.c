@@ -98,9 +98,9 @@ static PyObject *put_results(const struct batch *batch)
 	size_t i;
 
 	for (i = 0; list && i < batch->count; i++) {
-		PyObject *none = items[i].result < 0 ? NULL : Py_NewRef(Py_None);
+		PyObject *value = py_put_value(items[i].result);
 
-		if (py_batch_set(batch, list, i, items[i].result, &items[i].key, none) <
+		if (py_batch_set(batch, list, i, items[i].result, &items[i].key, value) <
 			0)
 			Py_CLEAR(list);
 	}
@@ -109,13 +109,14 @@ static PyObject *put_results(const struct batch *batch)
 
 FAST_METHOD(py_batch_put)
 {
-	static const struct params params = {"put_batch", 2, 2, 7,
+	static const struct params params = {"put_batch", 2, 2, 10,
 		{PARAM_keys, PARAM_values, PARAM_softpin, PARAM_ttl, PARAM_readers,
-			PARAM_durable, PARAM_timeout}};
+			PARAM_durable, PARAM_timeout, PARAM_replicas,
+			PARAM_replicas_required, PARAM_replace}};
 	struct state *state = store_state(self);
 	struct cenote_put_options options;
 	struct gather gather = {0};
-	PyObject *result = NULL, *in[7];
+	PyObject *result = NULL, *in[10];
 	struct batch batch;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
@@ -172,12 +173,13 @@ static PyObject *create_results(const struct batch *batch)
 
 FAST_METHOD(py_batch_create)
 {
-	static const struct params params = {"create_batch", 2, 2, 7,
+	static const struct params params = {"create_batch", 2, 2, 10,
 		{PARAM_keys, PARAM_sizes, PARAM_softpin, PARAM_ttl, PARAM_readers,
-			PARAM_durable, PARAM_timeout}};
+			PARAM_durable, PARAM_timeout, PARAM_replicas,
+			PARAM_replicas_required, PARAM_replace}};
 	struct state *state = store_state(self);
 	struct cenote_put_options options;
-	PyObject *result = NULL, *in[7];
+	PyObject *result = NULL, *in[10];
 	struct batch batch;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||

@@ -195,10 +195,25 @@ static int convert_readers(PyObject *object, struct cenote_put_options *options)
 	return 0;
 }
 
+static int convert_replicas(PyObject *object, struct cenote_put_options *options)
+{
+	uint64_t replicas = 1;
+
+	if (object && object != Py_None && py_convert_size(object, &replicas) < 0)
+		return -1;
+	if (replicas > CENOTE_REPLICAS_MAX) {
+		PyErr_Format(PyExc_ValueError, "replicas must be 0 to %d, not %R",
+			CENOTE_REPLICAS_MAX, object);
+		return -1;
+	}
+	options->replicas = (uint16_t)replicas;
+	return 0;
+}
+
 int py_convert_put_options(PyObject *const *in, struct cenote_put_options *ret)
 {
 	PyObject *softpin = in[0], *ttl = in[1], *readers = in[2];
-	PyObject *durable = in[3], *timeout = in[4];
+	PyObject *durable = in[3], *timeout = in[4], *replace = in[7];
 	int64_t ttl_ms = 0;
 
 	memset(ret, 0, sizeof(*ret));
@@ -214,6 +229,9 @@ int py_convert_put_options(PyObject *const *in, struct cenote_put_options *ret)
 	ret->ttl_ms = (uint64_t)ttl_ms;
 	if (py_convert_flag(softpin, &ret->softpin) < 0 ||
 		py_convert_flag(durable, &ret->durable) < 0 ||
+		py_convert_flag(replace, &ret->replace) < 0 ||
+		convert_replicas(in[5], ret) < 0 ||
+		py_convert_flag(in[6], &ret->replicas_required) < 0 ||
 		py_convert_timeout(timeout, &ret->timeout_ms) < 0)
 		return -1;
 	return convert_readers(readers, ret);

@@ -4,16 +4,23 @@
 #ifndef PYTHON_DOC_H
 #define PYTHON_DOC_H
 
-#define DOC_PUT_KEYWORDS "*, softpin=False, ttl=None, readers=0, durable=False, timeout="
-#define DOC_PUT_OPTIONS                                                             \
-	"softpin: keep it until its owner removes it; else it is a cache object.\n" \
-	"ttl: seconds from the end of the put until it is removed, None = never.\n" \
-	"readers: removed after so many ended reads, 0 = never.\n"                  \
-	"durable: return only after it is on disk; NotSupported without a disk.\n"
+#define DOC_PUT_KEYWORDS                                         \
+	"*, softpin=False, ttl=None, readers=0, durable=False, " \
+	"replicas=1, replicas_required=False, replace=False, timeout="
+#define DOC_PUT_OPTIONS                                                              \
+	"softpin: keep it until its owner removes it; else it is a cache object.\n"  \
+	"ttl: seconds from the end of the put until it is removed, None = never.\n"  \
+	"readers: removed after so many ended reads, 0 = never.\n"                   \
+	"durable: return only after it is on disk; NotSupported without a disk.\n"   \
+	"replicas: nodes of a cluster that are to keep it, up to 8; softpin only.\n" \
+	"It returns when they do, or no other will now, or at the deadline; what\n"  \
+	"is lacking is made up in the background. replicas_required: fails then.\n"  \
+	"replace: put it in the place of what the key has. Who reads the old\n"      \
+	"object goes on; a get finds it, or the new one.\n"
 #define DOC_PUT_ERRORS                                                               \
-	"Exists: the key has an object already. NoSpace: no room until the\n"        \
-	"deadline. TooLarge: larger than the pool. Timeout, Unavailable. durable:\n" \
-	"IoError as well."
+	"Exists: the key has an object already, on this node or another. NoSpace:\n" \
+	"no room until the deadline. TooLarge: larger than the pool. Timeout,\n"     \
+	"Unavailable: nothing was put. durable: IoError as well."
 #define DOC_GET_KEYWORDS "*, wait=False, timeout=10.0)\n--\n\n"
 #define DOC_GET_OPTIONS                                              \
 	"wait: wait for the key to be put, else NotFound at once.\n" \
@@ -57,9 +64,16 @@
 #define DOC_PUT                                                                     \
 	"put($self, /, key, data, " DOC_PUT_KEYWORDS "10.0)\n--\n\n"                \
 	"Store a copy of data: bytes, a numpy array or any contiguous "             \
-	"buffer.\n\n" DOC_PUT_OPTIONS                                               \
+	"buffer. With replicas it returns how many nodes keep it, else "            \
+	"None.\n\n" DOC_PUT_OPTIONS                                                 \
 	"timeout: seconds to wait for room or for another put of the key to end,\n" \
 	"None = for ever.\n\n" DOC_PUT_ERRORS
+
+#define DOC_UPSERT                                                                   \
+	"upsert($self, /, key, data, *, softpin=False, ttl=None, readers=0, "        \
+	"durable=False, replicas=1, replicas_required=False, timeout=10.0)\n--\n\n"  \
+	"put() with replace=True: what the key had is replaced, and readers of it\n" \
+	"go on. Without an object it is a put as any other."
 
 #define DOC_PUT_PARTS                                                       \
 	"put_parts($self, /, key, parts, " DOC_PUT_KEYWORDS "10.0)\n--\n\n" \
@@ -75,8 +89,10 @@
 #define DOC_GET                                                                          \
 	"get($self, /, key, " DOC_GET_KEYWORDS                                           \
 	"Return a Buffer over the object, in place, without a copy.\n\n" DOC_GET_OPTIONS \
-	"NotFound, Timeout, Unavailable. Of what must come back from the disk also\n"    \
-	"NoSpace: nothing may leave memory for it until the deadline; Corrupt, IoError."
+	"NotFound, Timeout. Of what must come back from the disk, or from another\n"     \
+	"node, also NoSpace: nothing may leave memory for it until the deadline;\n"      \
+	"Corrupt, IoError; Lost: every copy is gone; Unavailable, LeaseExpired,\n"       \
+	"TransferFailed: no copy could be had in time."
 
 #define DOC_GET_BUFFER \
 	"get_buffer($self, /, key, " DOC_GET_KEYWORDS "Another name of get()."
@@ -85,12 +101,12 @@
 	"get_into($self, /, key, buffer, " DOC_GET_KEYWORDS          \
 	"Copy the whole object into a writable buffer; returns its " \
 	"bytes.\n\n" DOC_GET_OPTIONS                                 \
-	"BufferTooSmall, with both sizes. NotFound, Timeout, Unavailable."
+	"BufferTooSmall, with both sizes; the errors of get()."
 
-#define DOC_TAKE                                                                   \
-	"take($self, /, key, " DOC_GET_KEYWORDS                                    \
-	"Get and remove in one: of all who try exactly one gets the Buffer, the\n" \
-	"others NotFound.\n\n" DOC_GET_OPTIONS "NotFound, Timeout, Unavailable."
+#define DOC_TAKE                                                                  \
+	"take($self, /, key, " DOC_GET_KEYWORDS                                   \
+	"Get and remove in one: of all who try, on all nodes, exactly one gets\n" \
+	"the Buffer, the others NotFound.\n\n" DOC_GET_OPTIONS "The errors of get()."
 
 #define DOC_WAIT                                       \
 	"wait($self, /, key, *, timeout=10.0)\n--\n\n" \
@@ -106,26 +122,43 @@
 	"stat($self, key, /)\n--\n\n"                                                  \
 	"A Stat: size in bytes, generation, expires_in in seconds or None, holds\n"    \
 	"of all clients now, softpin, and in_pool and on_disk: where its bytes are.\n" \
-	"Protects and heats nothing.\n\n"                                              \
+	"Of an object that only other nodes have it knows size, generation and\n"      \
+	"softpin alone. Protects and heats nothing.\n\n"                               \
 	"NotFound."
 
 #define DOC_LIST                                                                       \
-	"list($self, /, prefix='')\n--\n\n"                                            \
+	"list($self, /, prefix='', regex=None)\n--\n\n"                                \
 	"A list of Entry(key, size, softpin) for all objects whose key starts with\n"  \
 	"prefix, in no order; one put or removed meanwhile may be in it or not, and\n" \
 	"one that moves between memory and disk twice, or not at all. A\n"             \
-	"key that is no UTF-8 is bytes. Protects and heats nothing."
+	"key that is no UTF-8 is bytes. Protects and heats nothing.\n\n"               \
+	"regex: of these only those with a match in any part of the key. It is a\n"    \
+	"POSIX extended regular expression, not one of module re: [0-9], not \\d.\n\n" \
+	"BadArgument: regex is none, and why."
 
 #define DOC_TOUCH                                                                 \
 	"touch($self, key, /)\n--\n\n"                                            \
 	"Mark as used, so that reclaim takes others first. Protects nothing.\n\n" \
 	"NotFound."
 
-#define DOC_REMOVE                                                                 \
-	"remove($self, key, /)\n--\n\n"                                            \
-	"End the object, whoever reads it: running reads finish. True: it was\n"   \
-	"there; False: it was not, which counts as done. A put of the key under\n" \
-	"way ends with Removed."
+#define DOC_REMOVE                                                                  \
+	"remove($self, key, /)\n--\n\n"                                             \
+	"End the object, whoever reads it: running reads finish. True: it was\n"    \
+	"there; False: it was not, which counts as done. A put of the key under\n"  \
+	"way ends with Removed. No node that can be reached finds it afterwards;\n" \
+	"one that cannot learns of it when it is back."
+
+#define DOC_REMOVE_PREFIX                                                              \
+	"remove_prefix($self, prefix, /)\n--\n\n"                                      \
+	"remove() of every object whose key starts with prefix, '' is all, on all\n"   \
+	"nodes, in one call. Returns how many there were. A put of such a key under\n" \
+	"way ends with Removed. After an error some may be left: call it again."
+
+#define DOC_REMOVE_REGEX                                                           \
+	"remove_regex($self, pattern, /)\n--\n\n"                                  \
+	"remove() of every object that list(regex=pattern) finds, one by one.\n"   \
+	"Returns how many were removed; what was gone by then is not counted.\n\n" \
+	"BadArgument: pattern is no regular expression, and why."
 
 #define DOC_PUT_BATCH                                                              \
 	"put_batch($self, /, keys, values, " DOC_PUT_KEYWORDS "10.0)\n--\n\n"      \
@@ -169,6 +202,14 @@
 	"info($self, what, /)\n--\n\n"                                              \
 	"A text about the node: 'stats' and 'config' as JSON, 'check' as 'ok' or\n" \
 	"what was found broken."
+
+#define DOC_DRAIN                                                                     \
+	"drain($self, /, end=False)\n--\n\n"                                          \
+	"Empty the node, so that it can be taken away from its cluster: it refuses\n" \
+	"puts from now on (Unavailable), and hands all softpin objects that it\n"     \
+	"keeps to other nodes. Returns at once; it is empty when\n"                   \
+	"json.loads(info('stats'))['cluster']['drain']['state'] is 'empty'. With\n"   \
+	"`end` the node takes puts again. NotSupported: it is in no cluster."
 
 #define DOC_POOL_REGION                                                            \
 	"pool_region($self, /)\n--\n\n"                                            \
@@ -235,7 +276,8 @@
 	"Show the object to all.\n\n"                                            \
 	"BufferError: a view of the writer lives. Timeout: the deadline of\n"    \
 	"create() has passed. Removed: the key was removed meanwhile. Exists:\n" \
-	"another put was first. Unavailable: no daemon; seal again."
+	"another put was first. Unavailable: no daemon, seal again; or no\n"     \
+	"directory, and it is over: a second seal() is a ValueError."
 
 #define DOC_ABORT                                           \
 	"abort($self, /)\n--\n\n"                           \

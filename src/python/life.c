@@ -13,10 +13,10 @@ static PyStructSequence_Field stat_fields[] = {
 	{"size", PyDoc_STR("Bytes.")},
 	{"generation", PyDoc_STR("Tells put, remove, put of one key apart.")},
 	{"expires_in", PyDoc_STR("Seconds left to live, None = no time to live.")},
-	{"holds", PyDoc_STR("Holds of all clients, now.")},
+	{"holds", PyDoc_STR("Holds of all clients of this node, now.")},
 	{"softpin", PyDoc_STR("Whether it stays until its owner removes it.")},
-	{"in_pool", PyDoc_STR("Whether its bytes are in memory, now.")},
-	{"on_disk", PyDoc_STR("Whether they are on disk, now.")},
+	{"in_pool", PyDoc_STR("Whether its bytes are in this node's memory, now.")},
+	{"on_disk", PyDoc_STR("Whether they are on its disk, now.")},
 	{NULL, NULL},
 };
 
@@ -214,26 +214,93 @@ static PyObject *listing_convert(struct state *state, const struct listing *list
 	return list;
 }
 
+/* A regular expression as the library takes it: text that ends with a NUL. */
+static int convert_pattern(PyObject *object, const char **ret)
+{
+	struct cenote_key text;
+
+	if (!PyUnicode_Check(object) && !PyBytes_Check(object)) {
+		PyErr_Format(PyExc_TypeError,
+			"a regular expression is str or bytes, not %R", Py_TYPE(object));
+		return -1;
+	}
+	if (py_convert_key(object, &text) < 0)
+		return -1;
+	if (strlen(text.data) != text.size) {
+		PyErr_SetString(PyExc_ValueError, "a regular expression has no NUL");
+		return -1;
+	}
+	*ret = text.data;
+	return 0;
+}
+
+static int list_into(struct listing *listing, struct cenote *store,
+	struct cenote_key prefix, const char *pattern)
+{
+	if (pattern)
+		return cenote_list_regex(store, prefix, pattern, listing_add, listing);
+	return cenote_list(store, prefix, listing_add, listing);
+}
+
 FAST_METHOD(py_life_list)
 {
-	static const struct params params = {"list", 1, 0, 1, {PARAM_prefix}};
+	static const struct params params = {
+		"list", 2, 0, 2, {PARAM_prefix, PARAM_regex}};
 	struct cenote_key prefix = {"", 0};
 	struct listing listing = {0};
-	PyObject *result = NULL, *in[1];
+	PyObject *result = NULL, *in[2];
+	const char *pattern = NULL;
 	struct home *home;
 	int code;
 
 	if (py_params_take(store_state(self), &params, args, nargs, kwnames, in) < 0 ||
-		(in[0] && py_convert_key(in[0], &prefix) < 0))
+		(in[0] && py_convert_key(in[0], &prefix) < 0) ||
+		(in[1] && in[1] != Py_None && convert_pattern(in[1], &pattern) < 0))
 		return NULL;
 	home = py_store_enter(self);
 	if (!home)
 		return NULL;
-	WITHOUT_LOCK(code = cenote_list(home->store, prefix, listing_add, &listing));
-	if (py_store_leave(home, code, &prefix) == 0)
+	WITHOUT_LOCK(code = list_into(&listing, home->store, prefix, pattern));
+	if (py_store_leave(home, code, prefix.size && !pattern ? &prefix : NULL) == 0)
 		result = listing_convert(store_state(self), &listing);
 	free(listing.bytes);
 	return result;
+}
+
+PyObject *py_life_remove_prefix(PyObject *self, PyObject *object)
+{
+	struct cenote_key prefix;
+	struct home *home;
+	uint64_t count;
+	int code;
+
+	if (py_convert_key(object, &prefix) < 0)
+		return NULL;
+	home = py_store_enter(self);
+	if (!home)
+		return NULL;
+	WITHOUT_LOCK(code = cenote_remove_prefix(home->store, prefix, &count));
+	if (py_store_leave(home, code, prefix.size ? &prefix : NULL) < 0)
+		return NULL;
+	return PyLong_FromUnsignedLongLong(count);
+}
+
+PyObject *py_life_remove_regex(PyObject *self, PyObject *object)
+{
+	const char *pattern;
+	struct home *home;
+	uint64_t count;
+	int code;
+
+	if (convert_pattern(object, &pattern) < 0)
+		return NULL;
+	home = py_store_enter(self);
+	if (!home)
+		return NULL;
+	WITHOUT_LOCK(code = cenote_remove_regex(home->store, pattern, &count));
+	if (py_store_leave(home, code, NULL) < 0)
+		return NULL;
+	return PyLong_FromUnsignedLongLong(count);
 }
 
 /* ---- the node ------------------------------------------------------------ */
@@ -280,6 +347,26 @@ PyObject *py_life_info(PyObject *self, PyObject *object)
 	result = PyUnicode_FromString(text);
 	cenote_free(text);
 	return result;
+}
+
+FAST_METHOD(py_life_drain)
+{
+	static const struct params params = {"drain", 1, 0, 1, {PARAM_end}};
+	bool end = false;
+	struct home *home;
+	PyObject *in[1];
+	int code;
+
+	if (py_params_take(store_state(self), &params, args, nargs, kwnames, in) < 0 ||
+		py_convert_flag(in[0], &end) < 0)
+		return NULL;
+	home = py_store_enter(self);
+	if (!home)
+		return NULL;
+	WITHOUT_LOCK(code = cenote_drain(home->store, !end));
+	if (py_store_leave(home, code, NULL) < 0)
+		return NULL;
+	Py_RETURN_NONE;
 }
 
 PyObject *py_life_pool_region(PyObject *self, PyObject *unused)

@@ -36,30 +36,35 @@
 #include <sys/types.h>
 
 /* The keyword arguments of all functions; PARAM(name). */
-#define PARAMS           \
-	PARAM(action)    \
-	PARAM(buffer)    \
-	PARAM(buffers)   \
-	PARAM(data)      \
-	PARAM(durable)   \
-	PARAM(from_hit)  \
-	PARAM(key)       \
-	PARAM(keys)      \
-	PARAM(name)      \
-	PARAM(parts)     \
-	PARAM(prefix)    \
-	PARAM(read_only) \
-	PARAM(readers)   \
-	PARAM(size)      \
-	PARAM(sizes)     \
-	PARAM(socket)    \
-	PARAM(softpin)   \
-	PARAM(timeout)   \
-	PARAM(times)     \
-	PARAM(ttl)       \
-	PARAM(value)     \
-	PARAM(values)    \
-	PARAM(wait)      \
+#define PARAMS                   \
+	PARAM(action)            \
+	PARAM(buffer)            \
+	PARAM(buffers)           \
+	PARAM(data)              \
+	PARAM(durable)           \
+	PARAM(end)               \
+	PARAM(from_hit)          \
+	PARAM(key)               \
+	PARAM(keys)              \
+	PARAM(name)              \
+	PARAM(parts)             \
+	PARAM(prefix)            \
+	PARAM(read_only)         \
+	PARAM(readers)           \
+	PARAM(regex)             \
+	PARAM(replace)           \
+	PARAM(replicas)          \
+	PARAM(replicas_required) \
+	PARAM(size)              \
+	PARAM(sizes)             \
+	PARAM(socket)            \
+	PARAM(softpin)           \
+	PARAM(timeout)           \
+	PARAM(times)             \
+	PARAM(ttl)               \
+	PARAM(value)             \
+	PARAM(values)            \
+	PARAM(wait)              \
 	PARAM(what)
 
 enum param {
@@ -149,7 +154,7 @@ struct params {
 	unsigned char positional;
 	unsigned char required;
 	unsigned char count;
-	unsigned char names[8];
+	unsigned char names[10];
 };
 
 /* Sort the arguments into ret[params->count]: borrowed, NULL where not given. */
@@ -166,7 +171,7 @@ PyObject *py_convert_sequence(PyObject *object, const char *what);
 int py_convert_timeout(PyObject *object, int64_t *ret_ms);
 int py_convert_flag(PyObject *object, bool *ret);
 int py_convert_size(PyObject *object, uint64_t *ret);
-/* `in`: softpin, ttl, readers, durable, timeout, as all puts have them. */
+/* `in`: softpin, ttl, readers, durable, timeout, replace, as all puts have them. */
 int py_convert_put_options(PyObject *const *in, struct cenote_put_options *ret);
 
 /* Memory of many Python objects, as parts of a put; zero is empty. */
@@ -224,6 +229,9 @@ PyObject *py_memory_subscript(PyObject *self, PyObject *index);
 int py_buffer_init(PyObject *module, struct state *state);
 PyObject *py_buffer_new(struct home *home, const struct cenote_view *view);
 
+/* What a put returned: None, or how many nodes keep it; NULL of an error. */
+PyObject *py_put_value(int code);
+
 int py_writer_init(PyObject *module, struct state *state);
 PyObject *py_writer_new(
 	struct home *home, const struct cenote_writer *writer, struct cenote_key key);
@@ -252,6 +260,7 @@ static inline struct state *store_state(PyObject *self)
 
 /* Methods of Store. */
 FAST_METHOD(py_put_whole);
+FAST_METHOD(py_put_upsert);
 FAST_METHOD(py_put_parts);
 FAST_METHOD(py_put_create);
 FAST_METHOD(py_get_hold);
@@ -259,10 +268,13 @@ FAST_METHOD(py_get_into);
 FAST_METHOD(py_get_take);
 FAST_METHOD(py_get_wait);
 FAST_METHOD(py_life_list);
+FAST_METHOD(py_life_drain);
 PyObject *py_life_exists(PyObject *self, PyObject *key);
 PyObject *py_life_stat(PyObject *self, PyObject *key);
 PyObject *py_life_touch(PyObject *self, PyObject *key);
 PyObject *py_life_remove(PyObject *self, PyObject *key);
+PyObject *py_life_remove_prefix(PyObject *self, PyObject *prefix);
+PyObject *py_life_remove_regex(PyObject *self, PyObject *pattern);
 PyObject *py_life_info(PyObject *self, PyObject *what);
 PyObject *py_life_pool_region(PyObject *self, PyObject *unused);
 int py_life_init(PyObject *module, struct state *state);

@@ -208,6 +208,7 @@ static PyObject *store_get_socket(PyObject *self, void *closure)
 
 static PyMethodDef store_methods[] = {
 	METHOD("put", py_put_whole, DOC_PUT),
+	METHOD("upsert", py_put_upsert, DOC_UPSERT),
 	METHOD("put_parts", py_put_parts, DOC_PUT_PARTS),
 	METHOD("create", py_put_create, DOC_CREATE),
 	METHOD("get", py_get_hold, DOC_GET),
@@ -220,6 +221,8 @@ static PyMethodDef store_methods[] = {
 	METHOD("list", py_life_list, DOC_LIST),
 	{"touch", py_life_touch, METH_O, PyDoc_STR(DOC_TOUCH)},
 	{"remove", py_life_remove, METH_O, PyDoc_STR(DOC_REMOVE)},
+	{"remove_prefix", py_life_remove_prefix, METH_O, PyDoc_STR(DOC_REMOVE_PREFIX)},
+	{"remove_regex", py_life_remove_regex, METH_O, PyDoc_STR(DOC_REMOVE_REGEX)},
 	METHOD("put_batch", py_batch_put, DOC_PUT_BATCH),
 	METHOD("create_batch", py_batch_create, DOC_CREATE_BATCH),
 	METHOD("get_batch", py_batch_get, DOC_GET_BATCH),
@@ -230,6 +233,7 @@ static PyMethodDef store_methods[] = {
 	METHOD("touch_batch", py_batch_touch, DOC_TOUCH_BATCH),
 	METHOD("remove_batch", py_batch_remove, DOC_REMOVE_BATCH),
 	{"info", py_life_info, METH_O, PyDoc_STR(DOC_INFO)},
+	METHOD("drain", py_life_drain, DOC_DRAIN),
 	{"pool_region", py_life_pool_region, METH_NOARGS, PyDoc_STR(DOC_POOL_REGION)},
 	{"reattach", store_reattach, METH_NOARGS, PyDoc_STR(DOC_REATTACH)},
 	{"close", store_close, METH_NOARGS, PyDoc_STR(DOC_CLOSE)},

@@ -18,6 +18,7 @@ struct writer {
 	struct memory memory;
 	struct cenote_writer writer;
 	struct cenote_key key; /* own copy */
+	int keepers;           /* as its seal said */
 };
 
 PyObject *py_writer_new(
@@ -40,6 +41,7 @@ PyObject *py_writer_new(
 	self->memory.read_only = false;
 	self->memory.end = NULL; /* it never leaves by halves */
 	self->writer = *writer;
+	self->keepers = 0;
 	self->key.data = copy;
 	self->key.size = key.size;
 	return (PyObject *)self;
@@ -61,8 +63,9 @@ static int writer_finish(struct writer *self, writer_end_fn end)
 	py_home_ref(home);
 	WITHOUT_LOCK(code = end(home->store, &writer));
 	self->writer = writer;
-	if (code == CENOTE_ERR_UNAVAILABLE)
+	if (code == CENOTE_ERR_UNAVAILABLE && writer.data)
 		self->memory.data = data;
+	self->keepers = code > 0 ? code : 0;
 	return py_store_leave(home, code, &self->key);
 }
 
@@ -101,9 +104,7 @@ static PyObject *writer_close(PyObject *self, writer_end_fn end, const char *wha
 	}
 	if (py_memory_check_alone(&writer->memory, what) < 0)
 		return NULL;
-	if (writer_finish(writer, end) < 0)
-		return NULL;
-	Py_RETURN_NONE;
+	return py_put_value(writer_finish(writer, end));
 }
 
 static PyObject *writer_seal(PyObject *self, PyObject *unused)
@@ -172,6 +173,12 @@ static PyObject *writer_get_size(PyObject *self, void *closure)
 	return PyLong_FromUnsignedLongLong(((struct memory *)self)->size);
 }
 
+static PyObject *writer_get_keepers(PyObject *self, void *closure)
+{
+	(void)closure;
+	return py_put_value(((struct writer *)self)->keepers);
+}
+
 static PyObject *writer_repr(PyObject *self)
 {
 	const struct memory *memory = (struct memory *)self;
@@ -190,6 +197,8 @@ static PyMethodDef writer_methods[] = {
 
 static PyGetSetDef writer_getset[] = {
 	{"size", writer_get_size, NULL, PyDoc_STR("Bytes to be written."), NULL},
+	{"keepers", writer_get_keepers, NULL, PyDoc_STR("What its seal() returned."),
+		NULL},
 	{NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -31,6 +31,8 @@
 #define KEY_INLINE   32u   /* longer keys lie behind the object's bytes in its run */
 #define SLOT_NONE    UINT32_MAX
 
+#define KEEPERS_LIMIT 8u /* nodes that a put can ask to keep its object */
+
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "hold words must be lock-free");
 
 struct share_header {
@@ -46,6 +48,10 @@ struct share_header {
 	_Atomic uint32_t log2_buckets; /* of the current bucket array; only rises */
 	uint32_t last_incarnation; /* of the client table; a new client gets the next */
 	uint32_t spare;
+	/* No generation above this was given (core/generation.c); 0: none, or by a daemon that
+	 * did not store it. And when the wall clock may be where it stands. */
+	uint64_t generation_bound;
+	uint64_t generation_ns;
 };
 
 enum share_client_state {
@@ -90,7 +96,13 @@ enum slot_flag {
 	SLOT_DOOMED = 1u << 4, /* under WRITING: removed meanwhile, never becomes READY */
 	SLOT_TAKEN = 1u << 5,  /* ended by take: `writer` and `op` name the winner */
 	SLOT_DURABLE = 1u << 7, /* its put's end is answered once it is on disk */
-	SLOT_COPY = 1u << 6, /* under WRITING: a relocation's copy, no client writes it */
+	SLOT_COPY = 1u << 6, /* under WRITING: the daemon's, no client writes it: what is
+			      * moved, read from the disk or fetched from another node */
+	SLOT_SECONDARY = 1u << 8, /* another node keeps the object: this copy may go */
+	SLOT_OUTRUN = 1u << 9, /* under WRITING: another object of the key came first */
+	SLOT_REPLACES = 1u << 10, /* under WRITING: and its end will end that one */
+	SLOT_REQUIRED =
+		1u << 11, /* its put fails unless `wanted` nodes come to keep it */
 };
 
 /*
@@ -110,7 +122,7 @@ struct slot {
 	uint8_t key[KEY_INLINE]; /* if klen fits; else the key lies at off + size */
 
 	uint64_t hash;         /* of the key, seeded by the pool */
-	uint64_t generation;   /* 0 until READY */
+	uint64_t generation;   /* 0 until it is given, at the latest with SLOT_SEALED */
 	uint64_t checksum;     /* 0 = not computed yet */
 	uint64_t expires;      /* end of the time to live, set when the bytes are whole */
 	uint64_t lease_end;    /* the latest end granted to a remote reader; 0 = none.
@@ -119,7 +131,8 @@ struct slot {
 	uint16_t readers_left; /* ended reads until the object is removed, if counted */
 	uint16_t namespace_id;
 	uint32_t flags;
-	uint32_t spare2;
+	uint16_t wanted; /* nodes that are to keep it; 0 as 1 */
+	uint16_t spare2;
 	uint64_t
 		op; /* the client's number of that put or take: makes a repeat harmless */
 };
@@ -231,6 +244,14 @@ static inline struct bucket *share_buckets(const struct share *share, uint32_t l
 	uint64_t offset = share_buckets_offset(share->header->slots_limit, log2);
 
 	return (struct bucket *)(void *)(share->index + offset);
+}
+
+/* A number of keepers as it can be; for what comes from outside. */
+static inline uint16_t keepers_wanted(uint16_t wanted)
+{
+	if (wanted > KEEPERS_LIMIT)
+		return KEEPERS_LIMIT;
+	return wanted > 0 ? wanted : 1;
 }
 
 /* Where a slot's key lies: in the slot, or behind the object's bytes. */

@@ -20,7 +20,8 @@ struct record_head {
 	uint64_t off, size, generation, checksum;
 	uint16_t readers_left;
 	uint16_t has_ttl; /* 1: struct record_ttl follows */
-	uint32_t spare;
+	uint16_t wanted;  /* nodes that are to keep it; 0 as 1 */
+	uint16_t spare;
 };
 _Static_assert(sizeof(struct record_head) == 56, "on disk");
 
@@ -130,6 +131,7 @@ size_t record_encode(unsigned char *buffer, const struct tier_record *record,
 		.checksum = htole64(record->checksum),
 		.readers_left = htole16(record->readers_left),
 		.has_ttl = htole16(record->ttl_ns != 0),
+		.wanted = htole16(record->wanted),
 	};
 	struct record_ttl ttl = {
 		.ttl_ns = htole64(record->ttl_ns),
@@ -189,6 +191,7 @@ bool record_decode(const unsigned char *bytes, size_t size, struct tier_id id,
 		.checksum = le64toh(head.checksum),
 		.readers_left = le16toh(head.readers_left),
 		.klen = le16toh(head.klen),
+		.wanted = le16toh(head.wanted),
 		.flags = le32toh(head.flags),
 	};
 	if (le16toh(head.has_ttl) == 1) {

@@ -209,6 +209,7 @@ void store_info(const struct store *store, struct store_info *ret)
 	ret->index_size = store->home.index_size;
 	ret->data_size = store->home.data_size;
 	ret->direct = store->home.direct;
+	memcpy(ret->uuid, store->home.uuid, sizeof(ret->uuid));
 	ret->backed = atomic_load(&store->backed) + catalog_backed(&store->catalog);
 	ret->free_bytes = fstatvfs(store->home.data_fd, &fs) == 0
 				  ? (uint64_t)fs.f_bavail * fs.f_frsize

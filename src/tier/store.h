@@ -44,6 +44,7 @@ struct store_info {
 	uint64_t backed;                /* that they take */
 	uint64_t free_bytes;            /* of the file system */
 	uint64_t objects, skipped;      /* records found; that were not valid */
+	uint8_t uuid[16];               /* new whenever it starts empty */
 	bool is_new;                    /* it starts empty */
 	bool direct;                    /* past the page cache */
 };

@@ -25,8 +25,11 @@ struct bench_options {
 	/* Of all but the station. */
 	uint64_t runs;
 	bool quick;
-	const char *svg;   /* NULL: no charts */
-	uint64_t lease_ns; /* of reclaim */
+	const char *svg;         /* NULL: no charts */
+	uint64_t lease_ns;       /* of reclaim */
+	const char *peer_socket; /* of remote; NULL: it starts nodes of its own */
+	uint64_t redis_port;
+	bool tls; /* of remote: between its own nodes */
 };
 
 enum bench_reads {

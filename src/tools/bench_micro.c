@@ -26,6 +26,7 @@ static const struct {
 	{"growth", bench_growth},
 	{"reclaim", bench_reclaim},
 	{"disk", bench_disk},
+	{"remote", bench_remote},
 };
 
 micro_fn micro_find(const char *name)
@@ -112,24 +113,25 @@ static int micro_begin(struct micro *micro)
 }
 
 int micro_run(micro_fn bench, const char *name, const struct bench_options *options,
-	const char *socket, const struct own_node *node, int cpu, int other_cpu)
+	const struct bench_place *place)
 {
 	struct bench_options mine = *options;
 	struct micro micro = {
 		.options = &mine,
-		.socket = socket,
-		.node = node,
-		.other_cpu = other_cpu,
+		.place = place,
+		.socket = place->socket,
+		.node = place->node,
+		.other_cpu = place->other_cpu,
 		.runs = (uint32_t)options->runs,
 		.echo = {.fd = -1},
 		.result = {.bench = name,
 			.runs = (uint32_t)options->runs,
-			.cpu = cpu,
-			.node_is_ours = node != NULL},
+			.cpu = place->cpu,
+			.node_is_ours = place->node != NULL},
 	};
 	int exit_code;
 
-	mine.common.socket = socket;
+	mine.common.socket = place->socket;
 	exit_code = micro_begin(&micro);
 	if (exit_code == TOOL_OK)
 		exit_code = bench(&micro);

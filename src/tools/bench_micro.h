@@ -14,12 +14,24 @@
 #include "tools/bench.h"
 #include "tools/bench_base.h"
 #include "tools/bench_result.h"
-#include "tools/own_node.h"
+#include "tools/own_cluster.h"
 
 #define MICRO_KEY_SIZE 32
 
+/* Where a bench runs. */
+struct bench_place {
+	const char *socket;
+	const struct own_node *node; /* NULL: it was given */
+	int cpu, other_cpu;          /* of a small bench; -1: none */
+	/* Of remote: the node that is read from, the port of their directory. */
+	const struct own_cluster *cluster; /* NULL: they were given */
+	const char *peer_socket;
+	uint16_t redis_port;
+};
+
 struct micro {
 	const struct bench_options *options;
+	const struct bench_place *place;
 	const char *socket;
 	const struct own_node *node; /* NULL: it was given */
 	int other_cpu;               /* another one than result.cpu, or -1 */
@@ -35,7 +47,7 @@ typedef int (*micro_fn)(struct micro *micro);
 micro_fn micro_find(const char *name);
 /* Make what every bench has, run it, print. */
 int micro_run(micro_fn bench, const char *name, const struct bench_options *options,
-	const char *socket, const struct own_node *node, int cpu, int other_cpu);
+	const struct bench_place *place);
 
 int bench_hit(struct micro *micro);
 int bench_put(struct micro *micro);
@@ -45,6 +57,7 @@ int bench_clients(struct micro *micro);
 int bench_growth(struct micro *micro);
 int bench_reclaim(struct micro *micro);
 int bench_disk(struct micro *micro);
+int bench_remote(struct micro *micro);
 
 /* `full`, or a part of it for a --quick run. */
 uint32_t micro_rounds(const struct micro *micro, uint32_t full);

@@ -4,7 +4,6 @@
  */
 #include "tools/bench_micro.h"
 #include "tools/interrupt.h"
-#include "tools/own_node.h"
 
 #include <string.h>
 
@@ -114,17 +113,30 @@ static const struct option_spec bench_specs[] = {
 		.help = "Length of the leases of reclaim; the rate of the puts follows "
 			"from it.",
 		.offset = offsetof(struct bench_options, lease_ns)},
+	{.name = "peer-socket",
+		.type = OPTION_TEXT,
+		.value_name = "PATH",
+		.help = "With --socket, of remote: the socket of the node that is read "
+			"from.",
+		.offset = offsetof(struct bench_options, peer_socket)},
+	{.name = "redis-port",
+		.type = OPTION_NUMBER,
+		.default_text = "6379",
+		.min = 1,
+		.max = 65535,
+		.help = "With --peer-socket: the port on this host of the nodes' "
+			"directory.",
+		.offset = offsetof(struct bench_options, redis_port)},
+	{.name = "tls",
+		.type = OPTION_FLAG,
+		.help = "Nodes that remote starts speak under TLS, as nodes do unless "
+			"told otherwise; without this in the clear, as the raw round "
+			"trips beside them.",
+		.offset = offsetof(struct bench_options, tls)},
 	TOOL_COMMON_OPTIONS,
 };
 
 /* ---- what is run --------------------------------------------------------- */
-
-/* Where it runs. */
-struct bench_place {
-	const char *socket;
-	const struct own_node *node; /* NULL: it was given */
-	int cpu, other_cpu;          /* of a small bench; -1: none */
-};
 
 static int bench_station(
 	const struct bench_options *options, const struct bench_place *place)
@@ -150,8 +162,7 @@ static int bench_on(const char *name, const struct bench_options *options,
 	micro_fn micro = micro_find(name);
 
 	return micro == NULL ? bench_station(options, place)
-			     : micro_run(micro, name, options, place->socket, place->node,
-				       place->cpu, place->other_cpu);
+			     : micro_run(micro, name, options, place);
 }
 
 static int bench_check(const char *name, const struct bench_options *options)
@@ -160,7 +171,7 @@ static int bench_check(const char *name, const struct bench_options *options)
 
 	if (micro_find(name) == NULL && strcmp(name, "station") != 0) {
 		tool_complain("bench: %s: no such profile; there are station, hit, put, "
-			      "get, batch, clients, growth, reclaim and disk",
+			      "get, batch, clients, growth, reclaim, disk and remote",
 			name);
 		return TOOL_USAGE;
 	}
@@ -168,6 +179,15 @@ static int bench_check(const char *name, const struct bench_options *options)
 		wrong = "--svg goes with growth";
 	else if (options->log != NULL && strcmp(name, "station") != 0)
 		wrong = "--log goes with the station";
+	else if (options->tls &&
+		 (strcmp(name, "remote") != 0 || options->peer_socket != NULL))
+		wrong = "--tls goes with remote and nodes of its own";
+	else if (options->peer_socket != NULL
+			 ? strcmp(name, "remote") != 0 ||
+				   own_node_is_wanted(options->common.socket)
+			 : strcmp(name, "remote") == 0 &&
+				   !own_node_is_wanted(options->common.socket))
+		wrong = "--peer-socket goes with remote and --socket or $CENOTE_SOCKET";
 	else if (options->disk != NULL && !own_node_is_wanted(options->common.socket))
 		wrong = "--disk goes with a node of its own, not with --socket or "
 			"$CENOTE_SOCKET";
@@ -188,10 +208,35 @@ static struct bench_options bench_complete(
 	return mine;
 }
 
-/* Bytes from a disk come by many threads. */
+/* Bytes from a disk come by many threads; remote pins by itself. */
 static bool bench_is_pinned(const char *name)
 {
-	return micro_find(name) != NULL && strcmp(name, "disk") != 0;
+	return micro_find(name) != NULL && strcmp(name, "disk") != 0 &&
+	       strcmp(name, "remote") != 0;
+}
+
+static int bench_run_remote(
+	const struct bench_options *options, struct bench_place *place)
+{
+	struct own_cluster cluster;
+	int result;
+
+	place->socket = options->common.socket;
+	place->peer_socket = options->peer_socket;
+	place->redis_port = (uint16_t)options->redis_port;
+	if (options->peer_socket != NULL)
+		return bench_on("remote", options, place);
+	result = own_cluster_start(&cluster, options->pool_bytes, options->tls);
+	place->cluster = &cluster;
+	place->peer_socket = cluster.nodes[0].socket;
+	place->socket = cluster.nodes[1].socket;
+	place->node = &cluster.nodes[1];
+	place->redis_port = cluster.redis_port;
+	if (result == TOOL_OK)
+		result = bench_on("remote", options, place);
+	if (own_cluster_stop(&cluster) != TOOL_OK)
+		result = TOOL_FAILED;
+	return result;
 }
 
 static int bench_run(const void *arg, int count, char **operands)
@@ -206,6 +251,8 @@ static int bench_run(const void *arg, int count, char **operands)
 	if (result != TOOL_OK)
 		return result;
 	interrupt_catch();
+	if (strcmp(operands[0], "remote") == 0)
+		return bench_run_remote(options, &place);
 	if (bench_is_pinned(operands[0])) {
 		/* Before the node is started: it is to be there too. */
 		place.cpu = cpu_highest(-1);
@@ -230,7 +277,8 @@ static int bench_run(const void *arg, int count, char **operands)
 
 const struct tool_command tool_bench = {
 	.name = "bench",
-	.operands = "station\nhit\nput\nget\nbatch\nclients\ngrowth\nreclaim\ndisk",
+	.operands =
+		"station\nhit\nput\nget\nbatch\nclients\ngrowth\nreclaim\ndisk\nremote",
 	.summary = "measure a node: the main workload, or one kind of work at a time",
 	.text = "The station is the main workload. Ranks are client processes. In each "
 		"step every\n"
@@ -298,7 +346,12 @@ const struct tool_command tool_bench = {
 		"16 MiB and 256 KiB that leave a full pool for --disk (/var/tmp) and "
 		"come "
 		"back,\n"
-		"beside plain direct I/O there, with as many threads; it is not pinned.\n"
+		"beside plain direct I/O there, with as many threads; it is not pinned. "
+		"remote: gets\n"
+		"of what another node has, beside raw TCP and the round trips that they "
+		"take, and\n"
+		"calls of the directory a second; it starts two nodes and a "
+		"redis-server.\n"
 		"\n"
 		"Without --socket and $CENOTE_SOCKET it starts a node of its own, with "
 		"--pool.",

@@ -12,10 +12,17 @@
 
 struct ls_options {
 	struct tool_common common;
+	const char *regex;
 	bool json;
 };
 
 static const struct option_spec ls_specs[] = {
+	{.name = "regex",
+		.type = OPTION_TEXT,
+		.value_name = "REGEX",
+		.help = "Only keys in which this POSIX extended regular expression "
+			"matches any part.",
+		.offset = offsetof(struct ls_options, regex)},
 	{.name = "json",
 		.type = OPTION_FLAG,
 		.help = "Print an array of {key, size, softpin}.",
@@ -82,7 +89,8 @@ static int ls_run(const void *arg, int count, char **operands)
 
 	if (tool_connect(&options->common, true, &store) != TOOL_OK)
 		return TOOL_FAILED;
-	result = listing_read(&listing, store, count > 0 ? operands[0] : "");
+	result = listing_read(
+		&listing, store, count > 0 ? operands[0] : "", options->regex);
 	cenote_close(store);
 	if (result == TOOL_OK)
 		result = options->json ? ls_print_json(&listing) : ls_print(&listing);
@@ -93,7 +101,7 @@ static int ls_run(const void *arg, int count, char **operands)
 const struct tool_command tool_ls = {
 	.name = "ls",
 	.operands = "[PREFIX]",
-	.summary = "list objects, all or those whose key begins with a prefix",
+	.summary = "list objects, all or by prefix or regular expression",
 	.text = "Sorted by key. An object that is put or removed meanwhile may be listed "
 		"or not.\n"
 		"Bytes of a key that do not print are shown as \\xNN.",

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +18,19 @@
 #include <unistd.h>
 
 #define READ_STEP (4u << 20)
+#define PUT_SAID  INT_MIN /* of what failed on this side, and was said */
 
 struct put_options {
 	struct tool_common common;
 	bool softpin;
 	bool durable;
+	bool replace;
 	bool progress;
+	bool json;
+	bool replicas_required;
 	uint64_t ttl_ns;
 	uint64_t readers;
+	uint64_t replicas;
 };
 
 static const struct option_spec put_specs[] = {
@@ -40,6 +46,11 @@ static const struct option_spec put_specs[] = {
 		.help = "End only when it is on the node's disk, where it outlives the "
 			"host. Fails without a disk, and if that cannot take it.",
 		.offset = offsetof(struct put_options, durable)},
+	{.name = "replace",
+		.type = OPTION_FLAG,
+		.help = "Put it in the place of what the key has. Who reads the old "
+			"object goes on reading it.",
+		.offset = offsetof(struct put_options, replace)},
 	{.name = "ttl",
 		.type = OPTION_DURATION,
 		.help = "Remove it so long after the put.",
@@ -51,6 +62,22 @@ static const struct option_spec put_specs[] = {
 		.min = 1,
 		.max = UINT16_MAX,
 		.offset = offsetof(struct put_options, readers)},
+	{.name = "replicas",
+		.type = OPTION_NUMBER,
+		.help = "With --softpin, in a cluster: so many nodes are to keep it. It "
+			"ends "
+			"when they do, or no other will now, and says how many keep it.",
+		.min = 1,
+		.max = CENOTE_REPLICAS_MAX,
+		.offset = offsetof(struct put_options, replicas)},
+	{.name = "replicas-required",
+		.type = OPTION_FLAG,
+		.help = "Fail, with nothing put, if fewer keep it by the deadline.",
+		.offset = offsetof(struct put_options, replicas_required)},
+	{.name = "json",
+		.type = OPTION_FLAG,
+		.help = "Print what was put as JSON.",
+		.offset = offsetof(struct put_options, json)},
 	{.name = "progress",
 		.type = OPTION_FLAG,
 		.help = "Show progress even if stderr is no terminal.",
@@ -89,7 +116,7 @@ static ssize_t put_read(struct put_source *source, char *to, size_t size)
 	return (ssize_t)have;
 }
 
-/* A file of known size, read in place. */
+/* A file of known size, read in place. What cenote_seal() returned, or PUT_SAID. */
 static int put_file(struct cenote *store, const char *key, struct put_source *source,
 	uint64_t size, const struct cenote_put_options *options)
 {
@@ -99,17 +126,16 @@ static int put_file(struct cenote *store, const char *key, struct put_source *so
 
 	result = cenote_create(store, cenote_key(key), size, options, &writer);
 	if (result != 0)
-		return tool_failed("put", key, result);
+		return result;
 	got = put_read(source, writer.data, (size_t)size);
 	if (got < 0 || (uint64_t)got < size) {
 		(void)cenote_abort(store, &writer);
 		if (got >= 0)
 			tool_complain(
 				"%s: became shorter while it was read", source->name);
-		return TOOL_FAILED;
+		return PUT_SAID;
 	}
-	result = cenote_seal(store, &writer);
-	return result == 0 ? TOOL_OK : tool_failed("put", key, result);
+	return cenote_seal(store, &writer);
 }
 
 /* All of the input in one piece of memory, to be freed; NULL: said why. */
@@ -148,10 +174,41 @@ static int put_stream(struct cenote *store, const char *key, struct put_source *
 	int result;
 
 	if (bytes == NULL)
-		return TOOL_FAILED;
+		return PUT_SAID;
 	result = cenote_put(store, cenote_key(key), bytes, size, options);
 	free(bytes);
-	return result == 0 ? TOOL_OK : tool_failed("put", key, result);
+	return result;
+}
+
+static int put_print_json(const char *key, const struct put_source *source, int keepers)
+{
+	char text[6 * CENOTE_KEY_LIMIT + 256];
+	struct json json;
+
+	json_init(&json, text, sizeof(text));
+	json_object_begin(&json, NULL);
+	json_str(&json, "key", key);
+	json_u64(&json, "size", source->done);
+	json_u64(&json, "keepers", (uint64_t)keepers);
+	json_object_end(&json);
+	return tool_print_json(&json);
+}
+
+/* `result`: of the put. */
+static int put_report(const struct put_options *options, const char *key,
+	const struct put_source *source, int result)
+{
+	if (result == PUT_SAID)
+		return TOOL_FAILED;
+	if (result < 0)
+		return tool_failed("put", key, result);
+	if (options->json)
+		return put_print_json(
+			key, source, result > 0 ? result : options->softpin);
+	if (options->replicas > 1 && (uint64_t)result < options->replicas)
+		tool_complain("put: %s: kept by %d of %u nodes so far", key, result,
+			(unsigned)options->replicas);
+	return TOOL_OK;
 }
 
 static int put_from(const struct put_options *options, const char *key,
@@ -160,8 +217,11 @@ static int put_from(const struct put_options *options, const char *key,
 	struct cenote_put_options put = {
 		.softpin = options->softpin,
 		.durable = options->durable,
+		.replace = options->replace,
 		.ttl_ms = options->ttl_ns / (1000 * 1000),
 		.readers = (uint16_t)options->readers,
+		.replicas = (uint16_t)options->replicas,
+		.replicas_required = options->replicas_required,
 		.timeout_ms = tool_timeout_ms(options->common.timeout_ns),
 	};
 	struct cenote *store;
@@ -177,6 +237,7 @@ static int put_from(const struct put_options *options, const char *key,
 	result = sized ? put_file(store, key, source, (uint64_t)stat->st_size, &put)
 		       : put_stream(store, key, source, &put);
 	progress_end(&source->progress);
+	result = put_report(options, key, source, result);
 	cenote_close(store);
 	return result;
 }
@@ -208,7 +269,9 @@ const struct tool_command tool_put = {
 	.summary = "store a file, or standard input, under a key",
 	.text = "Stores the bytes of FILE, or of standard input if it is not given or "
 		"\"-\".\n"
-		"Objects never change: a key that has one is refused with EXISTS.\n"
+		"Objects never change: a key that has one is refused with EXISTS, "
+		"unless\n"
+		"--replace gives it a new one.\n"
 		"Without --softpin it is a cache object, which may be dropped for "
 		"others.",
 	.operand_min = 1,

@@ -56,7 +56,7 @@ static const char *stat_place(const struct cenote_stat *stat)
 {
 	if (stat->in_pool)
 		return stat->on_disk ? "pool, and disk" : "pool";
-	return stat->on_disk ? "disk" : "on its way";
+	return stat->on_disk ? "disk" : "another node";
 }
 
 static int stat_object_print(const struct cenote_stat *stat)
@@ -186,7 +186,7 @@ const struct tool_command tool_stat = {
 	.summary = "show an object, or the node: bytes by state and counters",
 	.text = "Protects nothing and counts as no use. Of an object it says where its "
 		"bytes are:\n"
-		"in the pool, on disk, or both.",
+		"in the pool, on disk, or both; or on another node.",
 	.operand_min = 0,
 	.operand_max = 1,
 	.options = {stat_specs, ARRAY_LEN(stat_specs)},

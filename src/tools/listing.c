@@ -41,14 +41,23 @@ static int listing_order(const void *a, const void *b)
 	return strcmp(left->key, right->key);
 }
 
-int listing_read(struct listing *listing, struct cenote *store, const char *prefix)
+static int listing_ask(struct listing *listing, struct cenote *store, const char *prefix,
+	const char *regex)
+{
+	if (regex == NULL)
+		return cenote_list(store, cenote_key(prefix), listing_add, listing);
+	return cenote_list_regex(store, cenote_key(prefix), regex, listing_add, listing);
+}
+
+int listing_read(struct listing *listing, struct cenote *store, const char *prefix,
+	const char *regex)
 {
 	int result;
 
 	*listing = (struct listing){0};
-	result = cenote_list(store, cenote_key(prefix), listing_add, listing);
+	result = listing_ask(listing, store, prefix, regex);
 	if (result != 0)
-		return tool_failed("list", prefix, result);
+		return tool_failed("ls", prefix[0] != '\0' ? prefix : NULL, result);
 	if (listing->count > 0)
 		qsort(listing->entries, listing->count, sizeof(*listing->entries),
 			listing_order);

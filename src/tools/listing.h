@@ -1,5 +1,5 @@
 /*
- * listing.h - the objects under a prefix, gathered and sorted by key.
+ * listing.h - objects whose keys look alike, gathered and sorted by key.
  *
  * Memory    listing_fini() frees all; an entry's key is valid until then.
  * Errors    listing_read() says what went wrong on stderr.
@@ -22,8 +22,10 @@ struct listing {
 	size_t room;
 };
 
-/* TOOL_OK or TOOL_FAILED; `listing` is to be finished in both cases. */
-int listing_read(struct listing *listing, struct cenote *store, const char *prefix);
+/* Those whose key begins with `prefix` and matches `regex`, NULL: any. TOOL_OK or
+ * TOOL_FAILED; `listing` is to be finished in both cases. */
+int listing_read(struct listing *listing, struct cenote *store, const char *prefix,
+	const char *regex);
 void listing_fini(struct listing *listing);
 
 #endif

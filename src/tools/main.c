@@ -16,6 +16,8 @@ static const struct tool_command *const commands[] = {
 	&tool_stat,
 	&tool_wait,
 	&tool_top,
+	&tool_doctor,
+	&tool_drain,
 	&tool_fault,
 	&tool_bench,
 	&tool_replay,

@@ -64,12 +64,15 @@ static const char environment[] = "CENOTE_SOCKET: the socket of the node's daemo
 				  "TMPDIR: where bench and replay put the files of a "
 				  "node of their own; /tmp if not set.";
 
-static const char examples[] = "    cenote put --softpin weights/7 model.safetensors\n"
-			       "    cenote get weights/7 -o copy.safetensors\n"
-			       "    cenote ls weights/\n"
-			       "    cenote rm --prefix weights/\n"
-			       "    cenote stat --json\n"
-			       "    cenote bench station --pool 1G --steps 100";
+static const char examples[] =
+	"    cenote put --softpin weights/7 model.safetensors\n"
+	"    cenote get weights/7 -o copy.safetensors\n"
+	"    cenote ls weights/\n"
+	"    cenote put --replace --softpin latest model.safetensors\n"
+	"    cenote ls --regex '^weights/[0-9]+$'\n"
+	"    cenote rm --prefix weights/\n"
+	"    cenote stat --json\n"
+	"    cenote bench station --pool 1G --steps 100";
 
 /* One line per form of the operands, each with `lead` before it. */
 static void manual_forms(FILE *out, const struct tool_command *command, const char *lead)

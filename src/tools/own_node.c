@@ -22,8 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define READY_TERM_MS 60000
-#define END_TERM_MS   60000
+#define READY_TERM_MS      60000
+#define END_TERM_MS        60000
+#define OWN_NODE_ARGUMENTS 16
 
 bool own_node_is_wanted(const char *socket)
 {
@@ -151,6 +152,17 @@ static void own_node_program(char *path, size_t path_size)
 		(void)snprintf(path, path_size, "cenoted");
 }
 
+/* execvp() takes what it does not write as if it would. */
+static char *own_argument(const char *text)
+{
+	union {
+		const char *given;
+		char *taken;
+	} argument = {.given = text};
+
+	return argument.taken;
+}
+
 /* In the child. Its group is its own, so that Ctrl-C reaches it through us only. */
 _Noreturn static void own_node_exec(const struct own_node *node,
 	const struct own_node_options *options, int ready_fd, pid_t parent)
@@ -158,7 +170,8 @@ _Noreturn static void own_node_exec(const struct own_node *node,
 	char program[4096], pool[40], run[OWN_NODE_PATH_MAX + 16], ready[40];
 	char disk[OWN_NODE_DISK_MAX + 16], disk_size[40];
 	char exit_rule[] = "--on-exit=free";
-	char *argv[] = {program, pool, run, ready, exit_rule, NULL, NULL, NULL};
+	char *argv[OWN_NODE_ARGUMENTS] = {program, pool, run, ready, exit_rule};
+	size_t count = 5;
 	int log = open(node->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
 	interrupt_forget();
@@ -167,9 +180,12 @@ _Noreturn static void own_node_exec(const struct own_node *node,
 		(void)snprintf(disk, sizeof(disk), "--disk=%s", node->disk);
 		(void)snprintf(disk_size, sizeof(disk_size), "--disk-size=%" PRIu64,
 			options->disk_bytes);
-		argv[5] = disk;
-		argv[6] = disk_size;
+		argv[count++] = disk;
+		argv[count++] = disk_size;
 	}
+	for (const char *const *more = options->more;
+		more != NULL && *more != NULL && count < OWN_NODE_ARGUMENTS - 1; more++)
+		argv[count++] = own_argument(*more);
 	(void)snprintf(pool, sizeof(pool), "--pool=%" PRIu64, options->pool_bytes);
 	(void)snprintf(run, sizeof(run), "--run-dir=%s", node->directory);
 	(void)snprintf(ready, sizeof(ready), "--ready-fd=%d", ready_fd);

@@ -27,6 +27,7 @@ struct own_node_options {
 	uint64_t pool_bytes;
 	const char *disk; /* a directory; NULL: no disk tier */
 	uint64_t disk_bytes;
+	const char *const *more; /* further options, NULL at the end; or NULL */
 };
 
 struct own_node {

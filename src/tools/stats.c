@@ -164,3 +164,28 @@ bool stats_u64(const char *json, const char *path, uint64_t *ret)
 		*ret = wanted.value;
 	return wanted.found;
 }
+
+struct stats_text {
+	const char *path, *text;
+	bool is;
+};
+
+static int stats_match_text(
+	void *arg, const char *path, const char *value, size_t value_size)
+{
+	struct stats_text *wanted = arg;
+
+	if (strcmp(path, wanted->path) != 0)
+		return 0;
+	wanted->is = value_size == strlen(wanted->text) &&
+		     memcmp(value, wanted->text, value_size) == 0;
+	return 1;
+}
+
+bool stats_is(const char *json, const char *path, const char *text)
+{
+	struct stats_text wanted = {.path = path, .text = text};
+
+	(void)stats_walk(json, stats_match_text, &wanted);
+	return wanted.is;
+}

@@ -29,4 +29,7 @@ bool stats_walk(const char *json, stats_each_fn each, void *arg);
  */
 bool stats_u64(const char *json, const char *path, uint64_t *ret);
 
+/* Whether there is a value of this path, and it is this text. */
+bool stats_is(const char *json, const char *path, const char *text);
+
 #endif

@@ -67,7 +67,7 @@ struct tool_command {
 };
 
 extern const struct tool_command tool_put, tool_get, tool_rm, tool_ls, tool_stat,
-	tool_wait, tool_top, tool_fault, tool_bench, tool_replay;
+	tool_wait, tool_top, tool_doctor, tool_drain, tool_fault, tool_bench, tool_replay;
 
 /* "cenote: " and the text, as a line on stderr. */
 void tool_complain(const char *format, ...) PRINTF_LIKE(1, 2);

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 1u
+#define WIRE_VERSION 2u
 
 #define MSG_SIZE_MAX    131072u /* of a message, with its header */
 #define MSG_HEADER_SIZE 8u
@@ -48,7 +48,14 @@ enum hello_flag {
 /* The flags of put, put_start, stated and listed entries. */
 enum put_flag {
 	PUT_SOFTPIN = 1,
-	PUT_DURABLE = 2 /* answered once it is on disk */
+	PUT_DURABLE = 2, /* answered once it is on disk */
+	PUT_REPLACE = 4, /* in the place of what the key has */
+	PUT_REQUIRED = 8 /* fails without as many keepers as it asks for */
+};
+
+/* Beside them, of replica: its reads are counted. */
+enum replica_flag {
+	REPLICA_COUNTED = 256
 };
 
 /* Beside them, of stated: where its bytes are now. */

@@ -244,6 +244,7 @@ static void every_point_is_cut(struct e2e *t)
 	} points[] = {
 #define FAULT_CLIENT_POINT(point, name, where) {name, false},
 #define FAULT_NODE_POINT(point, name, where)   {name, true},
+#define FAULT_CLUSTER_POINT(point, name, where)
 #include "fault/points.def"
 	};
 

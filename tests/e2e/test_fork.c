@@ -89,9 +89,12 @@ static void child_calls_one_by_one(struct parent *parent)
 	FORKED(cenote_touch(store, KEY("key")));
 	FORKED(cenote_wait(store, KEY("key"), 100));
 	FORKED(cenote_remove(store, KEY("key")));
+	FORKED(cenote_remove_prefix(store, KEY("key"), &size));
+	FORKED(cenote_remove_regex(store, "key", &size));
 	FORKED(cenote_take(store, KEY("key"), NULL, &view));
 	FORKED(cenote_pool_region(store, &base, &size));
 	FORKED(cenote_info(store, CENOTE_INFO_STATS, &text));
+	FORKED(cenote_drain(store, true));
 }
 
 static int never_called(void *arg, const struct cenote_list_entry *entry)
@@ -113,6 +116,7 @@ static void child_calls_batches(struct parent *parent)
 	struct cenote_stat_item stat = {.key = KEY("key")};
 
 	FORKED(cenote_list(store, KEY(""), never_called, NULL));
+	FORKED(cenote_list_regex(store, KEY(""), "key", never_called, NULL));
 	E2E_EQ(cenote_put_batch(store, &put, 1, NULL), 1);
 	FORKED(put.result);
 	E2E_EQ(cenote_create_batch(store, &create, 1, NULL), 1);

@@ -270,9 +270,10 @@ static void two_batches_of_copies_both_succeed(struct e2e *t)
 
 /* ---- all at one key ------------------------------------------------------ */
 
-#define THREADS  8
-#define HOT      3
-#define HOT_SIZE (256 * KIB)
+#define THREADS    8
+#define HOT        3
+#define HOT_SIZE   (256 * KIB)
+#define PRESS_SIZE (7 * MIB - HOT_SIZE) /* 1 MiB of the pool is for loads */
 
 struct storm {
 	struct cenote *store;
@@ -311,14 +312,14 @@ static void storm_get(struct storm *storm, const char *key)
 	atomic_fetch_add(&storm->gets, 1);
 }
 
-/* What presses the others out: as large as the pool. */
+/* With it no other has room in the pool. */
 static void storm_press(struct storm *storm, int thread)
 {
 	char key[KEY_SIZE];
 
 	(void)name(key, "press", (uint64_t)thread);
-	e2e_put_softpin(storm->store, key, 6 * MIB, (uint64_t)thread);
-	e2e_verify(storm->store, key, 6 * MIB, (uint64_t)thread);
+	e2e_put_softpin(storm->store, key, PRESS_SIZE, (uint64_t)thread);
+	e2e_verify(storm->store, key, PRESS_SIZE, (uint64_t)thread);
 	E2E_OK(cenote_remove(storm->store, KEY(key)));
 }
 
@@ -360,9 +361,9 @@ static void *storm_run(void *arg)
 
 static void k11_03_8_threads_get_evict_and_remove_one_key(struct e2e *t)
 {
-	struct e2e_node *node = e2e_disk_start(t, "16M", "256M");
+	struct e2e_node *node = e2e_disk_start(t, "8M", "256M");
 	struct storm storm = {
-		.store = e2e_connect(node), .rounds = e2e_is_slow() ? 150 : 800};
+		.store = e2e_connect(node), .rounds = e2e_is_slow() ? 40 : 200};
 	struct storm_thread threads[THREADS];
 	pthread_t ids[THREADS];
 	char key[KEY_SIZE];

@@ -90,12 +90,15 @@ static enum put_verdict put_start(struct world *world, uint32_t key, uint32_t cl
 {
 	uint32_t slot = SLOT_NONE, id;
 	bool others_wait = !list_is_empty(&world->master.room.waiting);
-	enum put_verdict verdict = master_put_start(&world->master, put, ticket, &slot);
-	enum put_verdict right = naive_verdict(
-		&world->naive, key, put->writer, put->op, &id);
-	bool new = verdict == PUT_STARTED || verdict == PUT_NO_ROOM ||
-		   verdict == PUT_TOO_LARGE;
+	enum put_verdict verdict, right;
+	bool new;
 
+	world_sync(world, key);
+	verdict = master_put_start(&world->master, put, ticket, &slot);
+	right = naive_verdict(
+		&world->naive, key, put->writer, put->op, put->replace, &id);
+	new = verdict == PUT_STARTED || verdict == PUT_NO_ROOM ||
+	      verdict == PUT_TOO_LARGE;
 	world_trace(world,
 		"put key %u size %" PRIu64 " op %" PRIu64 ": verdict %d slot %u", key,
 		put->size, put->op, (int)verdict, slot);
@@ -106,10 +109,6 @@ static enum put_verdict put_start(struct world *world, uint32_t key, uint32_t cl
 	if (verdict == PUT_BUSY && slot == SLOT_NONE && right == PUT_STARTED &&
 		master_disk_ends(&world->master, &put->key))
 		return verdict;
-	if (new &&right != PUT_STARTED) {
-		world_missed(world, key);
-		right = PUT_STARTED;
-	}
 	if (right == PUT_STARTED &&
 		put->size > master_largest(&world->master, put->key.size))
 		right = PUT_TOO_LARGE;
@@ -158,6 +157,7 @@ void client_put(struct world *world)
 	put.ttl_ns = rng_chance(rng, world->config->ttl_percent)
 			     ? 1 + rng_below(rng, 300000000)
 			     : 0;
+	put.replace = world->config->clustered && rng_chance(rng, 15);
 	put.writer = world_writer(world, client);
 	put.op = ++world->next_op;
 	put.deadline = rng_chance(rng, 50) ? UINT64_MAX
@@ -186,16 +186,55 @@ static void put_forget(struct world *world, uint32_t at)
 	world->puts[at] = world->puts[--world->nputs];
 }
 
-static void check_ended(
-	struct world *world, const struct world_put *put, uint64_t generation)
+/* A number that is given now, or was given as the put's name. */
+static void check_number(struct world *world, uint64_t name, uint64_t generation)
+{
+	if (name != 0 ? generation != name : generation <= world->last_generation)
+		world_fail(world, "generation %" PRIu64 " does not rise", generation);
+	world->last_generation = MAX(world->last_generation, generation);
+}
+
+static uint64_t any_wall_clock(struct world *world)
+{
+	/* It may jump. */
+	world->wall_us += rng_below(&world->rng, 100);
+	if (rng_chance(&world->rng, 5))
+		world->wall_us -= 1000;
+	return world->wall_us + (rng_chance(&world->rng, 1) ? 1ull << 47 : 0);
+}
+
+void client_name(struct world *world)
+{
+	struct world_put *put;
+	struct naive_object *object;
+	uint64_t generation = 0;
+	int err, right;
+
+	if (world->nputs == 0)
+		return;
+	put = &world->puts[rng_below(&world->rng, world->nputs)];
+	object = naive_at(&world->naive, put->id);
+	world_sync(world, object->key);
+	err = master_put_name(&world->master, put->slot, put->life,
+		world_writer(world, put->client), any_wall_clock(world), 0, &generation);
+	right = naive_name(&world->naive, put->id);
+	world_trace(world, "name of put in slot %u: %d", put->slot, err);
+	if (err != right)
+		world_fail(world, "name of a put: %d, not %d", err, right);
+	if (err != 0)
+		return;
+	check_number(world, object->generation, generation);
+	object->generation = generation;
+}
+
+static void check_ended(struct world *world, const struct world_put *put, uint64_t name,
+	uint64_t generation)
 {
 	uint64_t again = 0;
 	int err = master_put_end(&world->master, put->slot, put->life,
 		world_writer(world, put->client), world->now, world->wall_us, &again);
 
-	if (generation <= world->last_generation)
-		world_fail(world, "generation %" PRIu64 " does not rise", generation);
-	world->last_generation = generation;
+	check_number(world, name, generation);
 	if (err != 0 || again != generation)
 		world_fail(world, "the repeat of an end: %d", err);
 }
@@ -203,22 +242,20 @@ static void check_ended(
 /* The end must find the put exactly as the naive master has it. */
 static void put_end(struct world *world, const struct world_put *put)
 {
-	uint64_t generation = 0;
+	uint64_t generation = 0, name = naive_at(&world->naive, put->id)->generation;
 	int err, right;
 
-	/* The wall clock may jump. */
-	world->wall_us += rng_below(&world->rng, 100);
-	if (rng_chance(&world->rng, 5))
-		world->wall_us -= 1000;
+	world_sync(world, naive_at(&world->naive, put->id)->key);
 	err = master_put_end(&world->master, put->slot, put->life,
-		world_writer(world, put->client), world->now, world->wall_us,
+		world_writer(world, put->client), world->now, any_wall_clock(world),
 		&generation);
 	right = naive_end(&world->naive, put->id, world->now, generation);
 	world_trace(world, "end of put in slot %u: %d", put->slot, err);
 	if (err != right)
 		world_fail(world, "end of a put: %d, not %d", err, right);
+	world->outrun += err == ERR_EXISTS;
 	if (err == 0)
-		check_ended(world, put, generation);
+		check_ended(world, put, name, generation);
 }
 
 void client_put_end(struct world *world, uint32_t at, bool abort)
@@ -250,10 +287,16 @@ void client_put_repeat(struct world *world)
 {
 	uint32_t key = world_any_key(world), client;
 	uint32_t id = world->naive.current[key];
-	struct put_request put = {.key = world->keys[key].key, .deadline = UINT64_MAX};
+	struct put_request put = {.deadline = UINT64_MAX};
 
+	/* Or one that was outrun. */
+	for (uint32_t i = 0; i < world->nputs; i++)
+		if (naive_at(&world->naive, world->puts[i].id)->outrun)
+			id = world->puts[i].id;
 	if (id == NAIVE_NONE || world->nputs == WORLD_PUTS)
 		return;
+	key = naive_at(&world->naive, id)->key;
+	put.key = world->keys[key].key;
 	put.size = naive_at(&world->naive, id)->size;
 	put.writer = naive_at(&world->naive, id)->writer;
 	put.op = naive_at(&world->naive, id)->op;
@@ -360,11 +403,11 @@ void client_give(struct world *world, uint32_t at)
 void client_remove(struct world *world)
 {
 	uint32_t key = world_any_key(world);
-	int err = master_remove(&world->master, &world->keys[key].key, world->now);
+	int err;
 
+	world_sync(world, key);
+	err = master_remove(&world->master, &world->keys[key].key, world->now);
 	world_trace(world, "remove key %u: %d", key, err);
-	if (err == ERR_NOT_FOUND && naive_find(&world->naive, key) != NAIVE_NONE)
-		world_missed(world, key);
 	if (err != naive_remove(&world->naive, key))
 		world_fail(world, "remove of key %u: %d", key, err);
 }
@@ -379,6 +422,7 @@ void client_take(struct world *world)
 		return;
 	hold = &world->holds[rng_below(&world->rng, world->nholds)];
 	op = hold->took != 0 ? hold->took : ++world->next_op;
+	world_sync(world, naive_at(&world->naive, hold->id)->key);
 	err = master_take(&world->master, hold->slot, hold->life,
 		world_writer(world, hold->client), op, world->now);
 	world_trace(world, "client %u takes slot %u: %d", hold->client, hold->slot, err);

@@ -395,17 +395,26 @@ static int by_offset(const void *a, const void *b)
 	return 0;
 }
 
-/* An object whose end was not answered may be there again: it is ended again. */
+/* An object whose end was not answered may be there again: it is ended again. It may have
+ * pushed out a copy of a lower generation, which came in since. */
 static void adopted_key(struct world *world, uint32_t key)
 {
 	const struct index_key *name = &world->keys[key].key;
+	uint32_t entry = master_disk_find(&world->master, name);
+	uint32_t id = naive_find(&world->naive, key);
+	uint64_t generation;
 
-	if (master_disk_find(&world->master, name) == DISK_NONE ||
-		naive_find(&world->naive, key) != NAIVE_NONE)
+	if (entry == DISK_NONE)
 		return;
-	if (!world->disk.records[key].ends)
+	generation = disk_entry(&world->master.disk, entry)->generation;
+	if (id != NAIVE_NONE && naive_at(&world->naive, id)->generation == generation)
+		return;
+	if (!world->disk.records[key].ends ||
+		(id != NAIVE_NONE && !naive_evict(&world->naive, key)))
 		world_fail(world, "key %u is back on disk", key);
-	if (master_remove(&world->master, name, world->now) != 0)
+	/* Its generation alone: a put of the key may be under way. */
+	if (master_end_generation(
+		    &world->master, name, generation, world->now, &generation) != 0)
 		world_fail(world, "key %u on disk cannot be removed", key);
 }
 

@@ -26,28 +26,42 @@
 
 /* Few objects, checked after every step, come first. */
 static const struct world_config configs[] = {
-	{"tiny", 64 * KIB, 64, 64, 40, 1500, 24 * KIB, 20, 3, 20, 20, 0, 300, 6000},
-	{"few-slots", 256 * KIB, 16, 48, 60, 900, 30 * KIB, 10, 1, 10, 10, 0, 200, 6000},
-	{"cache", 256 * KIB, 64, 64, 60, 6 * KIB, 100 * KIB, 15, 1, 0, 10, 0, 200, 6000},
-	{"softpin", 256 * KIB, 64, 64, 48, 5 * KIB, 60 * KIB, 20, 1, 70, 10, 0, 250,
-		6000},
-	{"mixed", 1 * MIB, 64, 64, 60, 20 * KIB, 500 * KIB, 20, 2, 30, 20, 0, 150, 6000},
+	{"tiny", 64 * KIB, 64, 64, 40, 1500, 24 * KIB, 20, 3, 20, 20, 0, 300, 6000,
+		false},
+	{"few-slots", 256 * KIB, 16, 48, 60, 900, 30 * KIB, 10, 1, 10, 10, 0, 200, 6000,
+		false},
+	{"cache", 256 * KIB, 64, 64, 60, 6 * KIB, 100 * KIB, 15, 1, 0, 10, 0, 200, 6000,
+		false},
+	{"softpin", 256 * KIB, 64, 64, 48, 5 * KIB, 60 * KIB, 20, 1, 70, 10, 0, 250, 6000,
+		false},
+	{"mixed", 1 * MIB, 64, 64, 60, 20 * KIB, 500 * KIB, 20, 2, 30, 20, 0, 150, 6000,
+		false},
 	{"small-objects", 4 * MIB, 512, 0, 6000, 1 * KIB, 64 * KIB, 5, 0, 10, 10, 0, 12,
-		60000},
+		60000, false},
 	{"large-pool", 16 * MIB, 4096, 0, 3000, 8 * KIB, 1 * MIB, 5, 0, 20, 10, 0, 10,
-		60000},
+		60000, false},
 };
 
 /* With a disk: what is said of keys above holds over restarts and failing jobs, too. */
 static const struct world_config disk_configs[] = {
 	{"disk", 256 * KIB, 64, 64, 60, 5 * KIB, 60 * KIB, 20, 1, 80, 10, 2 * MIB, 300,
-		6000},
+		6000, false},
 	{"disk-full", 256 * KIB, 64, 64, 60, 5 * KIB, 60 * KIB, 20, 1, 90, 5, 192 * KIB,
-		300, 6000},
+		300, 6000, false},
 	{"disk-small", 128 * KIB, 64, 96, 120, 700, 20 * KIB, 10, 1, 60, 10, 1 * MIB, 200,
-		6000},
+		6000, false},
 	{"disk-cache", 256 * KIB, 64, 64, 60, 6 * KIB, 100 * KIB, 15, 1, 20, 10, 1 * MIB,
-		200, 6000},
+		200, 6000, false},
+};
+
+/* With other nodes, whose objects are copied, and which take over what is here. */
+static const struct world_config cluster_configs[] = {
+	{"cluster", 256 * KIB, 64, 64, 24, 4 * KIB, 60 * KIB, 15, 1, 50, 15, 0, 100, 6000,
+		true},
+	{"cluster-slots", 256 * KIB, 16, 48, 40, 900, 30 * KIB, 10, 1, 30, 10, 0, 60,
+		6000, true},
+	{"cluster-disk", 256 * KIB, 64, 64, 30, 5 * KIB, 60 * KIB, 20, 1, 70, 10, 1 * MIB,
+		100, 6000, true},
 };
 
 /* ---- commands ------------------------------------------------------------------------ */
@@ -166,6 +180,7 @@ static const struct command {
 	{client_put, 100},
 	{do_put_end, 100},
 	{client_put_repeat, 5},
+	{client_name, 20},
 	{client_get, 60},
 	{do_give, 60},
 	{client_remove, 20},
@@ -188,6 +203,11 @@ static const struct command {
 	{do_commit_done, 30},
 	{do_load, 60},
 	{disk_trim, 2},
+	{copy_begin, 60},
+	{copy_step, 60},
+	{cluster_end, 10},
+	{cluster_doom, 1},
+	{cluster_yield, 10},
 };
 
 /* ---- the end ------------------------------------------------------------------------- */
@@ -213,6 +233,7 @@ static void let_go(struct world *world)
 	while (world->master.room.move.busy)
 		do_move(world);
 	disk_cancel_loads(world);
+	copy_end_all(world);
 }
 
 static void give_granted_back(struct world *world)
@@ -248,10 +269,10 @@ static void remove_all(struct world *world, bool softpin_only)
 		if (id == NAIVE_NONE ||
 			(softpin_only && !naive_at(&world->naive, id)->softpin))
 			continue;
-		if (master_remove(&world->master, &world->keys[key].key, world->now) != 0)
-			world_missed(world, key);
-		else
-			(void)naive_remove(&world->naive, key);
+		world_sync(world, key);
+		if (master_remove(&world->master, &world->keys[key].key, world->now) !=
+			naive_remove(&world->naive, key))
+			world_fail(world, "key %u is not removed", key);
 	}
 }
 
@@ -308,7 +329,8 @@ static void finish(struct world *world)
 struct progress {
 	uint64_t seed, steps, step;
 	struct master_stats stats; /* of all seeds */
-	uint64_t restarts, granted;
+	struct master_cluster_stats cluster;
+	uint64_t restarts, granted, outrun;
 };
 
 static void progress_add(struct progress *progress, struct world *world)
@@ -321,6 +343,10 @@ static void progress_add(struct progress *progress, struct world *world)
 		sums[i] += adds[i];
 	progress->restarts += world->restarts;
 	progress->granted += world->granted;
+	progress->cluster.copies += world->cluster.copies;
+	progress->cluster.spared += world->cluster.spared;
+	progress->cluster.clocks_refused += world->cluster.clocks_refused;
+	progress->outrun += world->outrun;
 }
 
 /* So that one sees what was tried at all. */
@@ -338,6 +364,11 @@ static void progress_print(const struct progress *progress)
 		     " given up %" PRIu64 " relocated %" PRIu64 " restarts %" PRIu64 "\n",
 		progress->granted, stats->windows, stats->windows_given_up,
 		stats->relocated, progress->restarts);
+	if (progress->cluster.copies > 0)
+		(void)printf("     copies %" PRIu64 " spared %" PRIu64 " outrun %" PRIu64
+			     " clocks refused %" PRIu64 "\n",
+			progress->cluster.copies, progress->cluster.spared,
+			progress->outrun, progress->cluster.clocks_refused);
 }
 
 static void run_seed(const struct world_config *config, uint64_t seed, uint64_t steps,
@@ -410,7 +441,10 @@ static const struct world_config *config_at(size_t i)
 	if (i < ARRAY_LEN(configs))
 		return &configs[i];
 	i -= ARRAY_LEN(configs);
-	return i < ARRAY_LEN(disk_configs) ? &disk_configs[i] : NULL;
+	if (i < ARRAY_LEN(disk_configs))
+		return &disk_configs[i];
+	i -= ARRAY_LEN(disk_configs);
+	return i < ARRAY_LEN(cluster_configs) ? &cluster_configs[i] : NULL;
 }
 
 static bool run_table(void)

@@ -88,6 +88,7 @@ static void master_open(struct world *world)
 		.hash_seed = world->share.header->hash_seed,
 		.generation_salt = (uint16_t)rng_below(&world->rng, 4096),
 		.disk = disk_of(world->config),
+		.clustered = world->config->clustered,
 	};
 
 	memset(world->memory, 0, world->memory_size);
@@ -132,7 +133,7 @@ struct world *world_open(const struct world_config *config, uint64_t seed, bool 
 	keys_make(world);
 	disk_open(world);
 	naive_init(&world->naive, config->keys,
-		config->keys + WORLD_PUTS + WORLD_HOLDS + WORLD_PINS + 1);
+		config->keys + WORLD_PUTS + WORLD_HOLDS + WORLD_PINS + WORLD_COPIES + 1);
 	world->id_of = calloc(limit, sizeof(world->id_of[0]));
 	CHECK(world->id_of != NULL);
 	world->memory_size = master_memory_size(limit, &disk);
@@ -229,8 +230,24 @@ void world_verify(const struct world *world, uint32_t id, uint32_t slot)
 
 void world_missed(struct world *world, uint32_t key)
 {
+	uint32_t id = naive_find(&world->naive, key);
+	uint64_t generation = 0;
+
+	if (id != NAIVE_NONE)
+		generation = naive_at(&world->naive, id)->generation;
 	if (!naive_evict(&world->naive, key))
 		world_fail(world, "key %u is lost", key);
+	told_expect(world, key, generation, false);
+}
+
+void world_sync(struct world *world, uint32_t key)
+{
+	const struct index_key *name = &world->keys[key].key;
+
+	if (naive_find(&world->naive, key) != NAIVE_NONE &&
+		master_find(&world->master, name) == SLOT_NONE &&
+		master_disk_find(&world->master, name) == DISK_NONE)
+		world_missed(world, key);
 }
 
 static void audit_disk(struct world *world, uint32_t key, uint32_t id)
@@ -302,6 +319,7 @@ void world_audit(struct world *world)
 	if (use.objects + world->master.disk.only != objects)
 		world_fail(world, "%" PRIu64 " objects in use, %u known", use.objects,
 			objects);
+	held_audit(world);
 	if (count_listed(world, "key/") + count_disk(world) != objects ||
 		(!disk_world_has(world) && count_listed(world, "key/0/") != first))
 		world_fail(world, "the list is not what is there");
@@ -359,6 +377,9 @@ void world_count(struct world *world)
 
 	for (size_t i = 0; i < sizeof(world->stats) / sizeof(*sums); i++)
 		sums[i] += adds[i];
+	world->cluster.copies += world->master.cluster.copies;
+	world->cluster.spared += world->master.cluster.spared;
+	world->cluster.clocks_refused += world->master.cluster.clocks_refused;
 }
 
 static uint32_t loads_under_way(const struct world *world)
@@ -384,7 +405,8 @@ void world_restart(struct world *world)
 		world_ticket_forget(world, &world->tickets[i]);
 	for (; world->npins > 0; world->npins--)
 		naive_unref(&world->naive, world->pins[world->npins - 1].id);
-	moving += loads_under_way(world);
+	told_settle(world);
+	moving += loads_under_way(world) + copy_kill(world);
 	disk_kill(world);
 	world->half_copied = false;
 	world->restarts++;
@@ -403,11 +425,6 @@ void world_restart(struct world *world)
 		world_fail(world,
 			"adopted %" PRIu64 " of %" PRIu64 ", kept %" PRIu64 " of %u puts",
 			recovery.adopted, use.objects, recovery.writing, puts);
-	world->last_generation = 0; /* only what is still there has a say */
-	for (uint32_t slot = 0; slot < world->share.header->nslots; slot++)
-		if (slot_kind_of(world->share.slots[slot].state) == SLOT_READY)
-			world->last_generation = MAX(world->last_generation,
-				world->share.slots[slot].generation);
 	for (unsigned reason = 0; reason < DROP_REASONS; reason++)
 		if (recovery.dropped[reason] != (reason == DROP_UNFINISHED ? moving : 0))
 			world_fail(world, "dropped %" PRIu64 ": %s",
@@ -441,6 +458,7 @@ void world_advance(struct world *world, uint64_t ns)
 	uint32_t rounds = 0;
 	uint64_t hash;
 
+	told_settle(world);
 	world->now += ns;
 	world_trace(world, "advance by %" PRIu64, ns);
 	while (master_disk_expire(&world->master, world->now, &hash))
@@ -448,6 +466,7 @@ void world_advance(struct world *world, uint64_t ns)
 	while (master_advance(&world->master, world->now) != SLOT_NONE)
 		if (++rounds > 4 * world->share.header->slots_limit + 64)
 			world_fail(world, "master_advance() does not end");
+	told_expired(world, moving->count != 0 ? world->id_of[moving->head] : NAIVE_NONE);
 	naive_advance(&world->naive, world->now,
 		moving->count != 0 ? world->id_of[moving->head] : NAIVE_NONE);
 }
@@ -479,7 +498,7 @@ static bool room_turn(struct world *world, uint32_t budget)
 		struct world_ticket *granted = container_of(
 			ticket, struct world_ticket, ticket);
 
-		if (disk_granted(world, ticket))
+		if (disk_granted(world, ticket) || copy_granted(world, ticket))
 			continue;
 
 		world_trace(world, "ticket %" PRIu64 " granted", granted->turn);

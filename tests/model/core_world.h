@@ -30,6 +30,9 @@
 #define WORLD_SAVE_ITEMS 24
 #define WORLD_COMMIT     40
 
+#define WORLD_COPIES 6
+#define WORLD_TOLD   256
+
 #define WORLD_TIMEOUT_NS 5000000000ull
 
 struct world_config {
@@ -42,6 +45,7 @@ struct world_config {
 	unsigned softpin_percent, ttl_percent;
 	uint64_t disk_size;    /* 0: none */
 	uint32_t seeds, steps; /* of a run without arguments */
+	bool clustered;        /* there are other nodes */
 };
 
 struct world_key {
@@ -117,6 +121,14 @@ struct world_disk {
 	uint32_t nsaves, ncommit;
 };
 
+/* A copy of what another node has. */
+struct world_copy {
+	struct ticket ticket;
+	bool used, granted;
+	uint32_t key, id, slot; /* SLOT_NONE: it waits for room */
+	struct copy_request copy;
+};
+
 struct world {
 	const struct world_config *config;
 	struct rng rng;
@@ -138,8 +150,15 @@ struct world {
 	uint32_t tells[WORLD_TELLS];
 	uint32_t nputs, nholds, npins, ntells;
 	struct world_disk disk;
+	struct world_copy copies[WORLD_COPIES];
+	struct left told
+		[WORLD_TOLD]; /* what has left, and the naive master does not know yet */
+	uint32_t ntold;
+	uint64_t theirs; /* the last clock of other nodes */
 	bool half_copied;
 	struct master_stats stats; /* of the masters before this one */
+	struct master_cluster_stats cluster;
+	uint64_t outrun; /* puts that ended because a copy was first */
 	uint64_t restarts, granted;
 };
 
@@ -165,6 +184,8 @@ uint32_t world_writer(const struct world *world, uint32_t client);
 uint32_t world_any_key(struct world *world);
 /* A record that the master no longer has must be one it may evict. */
 void world_missed(struct world *world, uint32_t key);
+/* The same, if the master no longer has it. */
+void world_sync(struct world *world, uint32_t key);
 void world_client_add(struct world *world, uint32_t client);
 /* The daemon dies and another starts on the same memory. */
 void world_restart(struct world *world);
@@ -200,11 +221,32 @@ void disk_cancel_loads(struct world *world);
 void disk_kill(struct world *world);
 void disk_adopt(struct world *world);
 
+/* ---- core_copy.c: other nodes; each does nothing if there are none */
+
+/* Begin a copy, or bring one further. */
+void copy_begin(struct world *world);
+void copy_step(struct world *world);
+bool copy_granted(struct world *world, struct ticket *ticket);
+void copy_end_all(struct world *world);
+/* Those under way, which a kill drops. */
+uint32_t copy_kill(struct world *world);
+void cluster_end(struct world *world);
+void cluster_doom(struct world *world);
+void cluster_yield(struct world *world);
+/* The directory must have been told that this has left. */
+void told_expect(struct world *world, uint32_t key, uint64_t generation, bool ended);
+/* What was evicted is known to be: nothing else was told. */
+void told_settle(struct world *world);
+void told_expired(struct world *world, uint32_t moving);
+/* All that is held, as a walk finds it. */
+void held_audit(struct world *world);
+
 /* ---- core_client.c: the clients' side */
 
 void client_put(struct world *world);
 void client_put_end(struct world *world, uint32_t at, bool abort);
 void client_put_repeat(struct world *world);
+void client_name(struct world *world);
 void client_ticket_use(struct world *world, struct world_ticket *ticket, bool cancel);
 void client_get(struct world *world);
 void client_give(struct world *world, uint32_t at);

@@ -66,20 +66,28 @@ uint32_t naive_find(const struct naive *naive, uint32_t key)
 }
 
 enum put_verdict naive_verdict(const struct naive *naive, uint32_t key, uint32_t writer,
-	uint64_t op, uint32_t *ret_id)
+	uint64_t op, bool replace, uint32_t *ret_id)
 {
 	const struct naive_object *object;
 
+	for (*ret_id = 0; *ret_id < naive->limit; ++*ret_id) {
+		object = naive_at(naive, *ret_id);
+		if (object->state == NAIVE_PUT && object->outrun &&
+			object->writer == writer && object->op == op)
+			return PUT_REPEATED;
+	}
 	*ret_id = naive->current[key];
 	if (*ret_id == NAIVE_NONE)
 		return PUT_STARTED;
 	object = naive_at(naive, *ret_id);
 	if (object->writer == writer && object->op == op)
 		return PUT_REPEATED;
+	if (replace)
+		return PUT_STARTED;
 	return object->state == NAIVE_READY ? PUT_EXISTS : PUT_BUSY;
 }
 
-uint32_t naive_start(struct naive *naive, uint32_t key, const struct put_request *put)
+static uint32_t record_new(struct naive *naive)
 {
 	uint32_t id = 0;
 
@@ -87,6 +95,13 @@ uint32_t naive_start(struct naive *naive, uint32_t key, const struct put_request
 		id++;
 		CHECK(id < naive->limit);
 	}
+	return id;
+}
+
+uint32_t naive_start(struct naive *naive, uint32_t key, const struct put_request *put)
+{
+	uint32_t id = record_new(naive);
+
 	naive->objects[id] = (struct naive_object){
 		.state = NAIVE_PUT,
 		.key = key,
@@ -97,9 +112,22 @@ uint32_t naive_start(struct naive *naive, uint32_t key, const struct put_request
 		.deadline = put->deadline,
 		.writer = put->writer,
 		.op = put->op,
+		.outrun = put->replace,
+		.replaces = put->replace,
 	};
-	naive->current[key] = id;
+	if (!put->replace)
+		naive->current[key] = id;
 	return id;
+}
+
+/* It is about to be the key's object; a put that has the key loses it. */
+static void claim_key(struct naive *naive, uint32_t id)
+{
+	uint32_t *current = &naive->current[naive_at(naive, id)->key];
+
+	if (*current != NAIVE_NONE && *current != id)
+		naive_at(naive, *current)->outrun = true;
+	*current = id;
 }
 
 int naive_end(struct naive *naive, uint32_t id, uint64_t now, uint64_t generation)
@@ -114,6 +142,14 @@ int naive_end(struct naive *naive, uint32_t id, uint64_t now, uint64_t generatio
 		end_object(naive, id);
 		return object->doomed ? ERR_REMOVED : ERR_TIMEOUT;
 	}
+	if (object->replaces && naive_find(naive, object->key) != NAIVE_NONE)
+		end_object(naive, naive_find(naive, object->key));
+	if (object->outrun && naive_find(naive, object->key) != NAIVE_NONE) {
+		end_object(naive, id);
+		return ERR_EXISTS;
+	}
+	object->outrun = object->replaces = false;
+	claim_key(naive, id);
 	object->state = NAIVE_READY;
 	object->generation = generation;
 	object->expires = object->ttl_ns != 0 ? now + object->ttl_ns : UINT64_MAX;
@@ -125,19 +161,116 @@ void naive_abort(struct naive *naive, uint32_t id)
 	end_object(naive, id);
 }
 
-int naive_remove(struct naive *naive, uint32_t key)
+int naive_name(const struct naive *naive, uint32_t id)
 {
-	uint32_t id = naive->current[key];
+	const struct naive_object *object = naive_at(naive, id);
 
-	if (id == NAIVE_NONE)
-		return ERR_NOT_FOUND;
-	if (naive_at(naive, id)->state == NAIVE_READY) {
-		end_object(naive, id);
+	if (object->state == NAIVE_READY)
 		return 0;
+	if (object->state == NAIVE_GONE)
+		return ERR_NOT_FOUND;
+	if (object->doomed || object->late)
+		return object->doomed ? ERR_REMOVED : ERR_TIMEOUT;
+	if (object->generation == 0 && object->outrun && !object->replaces &&
+		naive_find(naive, object->key) != NAIVE_NONE)
+		return ERR_EXISTS;
+	return 0;
+}
+
+uint32_t naive_copy(struct naive *naive, uint32_t key, const struct copy_request *copy)
+{
+	uint32_t id = record_new(naive);
+
+	naive->objects[id] = (struct naive_object){
+		.state = NAIVE_COPY,
+		.key = key,
+		.number = ++naive->last_number,
+		.size = copy->size,
+		.softpin = copy->softpin,
+		.secondary = true,
+		.expires = copy->expires,
+		.generation = copy->generation,
+	};
+	return id;
+}
+
+bool naive_is_coming(const struct naive *naive, uint32_t key)
+{
+	for (uint32_t id = 0; id < naive->limit; id++) {
+		const struct naive_object *object = naive_at(naive, id);
+
+		if (object->state == NAIVE_COPY && object->key == key && !object->doomed)
+			return true;
 	}
+	return false;
+}
+
+int naive_copy_done(struct naive *naive, uint32_t id, int err)
+{
+	struct naive_object *object = naive_at(naive, id);
+
+	if (object->doomed)
+		err = ERR_REMOVED;
+	else if (err == 0 && naive_find(naive, object->key) != NAIVE_NONE)
+		err = ERR_EXISTS;
+	if (err != 0) {
+		end_object(naive, id);
+		return err;
+	}
+	claim_key(naive, id);
+	object->state = NAIVE_READY;
+	return 0;
+}
+
+static bool can_be_doomed(const struct naive_object *object)
+{
+	return (object->state == NAIVE_PUT || object->state == NAIVE_COPY) &&
+	       !object->doomed && !object->late;
+}
+
+static void doom(struct naive *naive, uint32_t id)
+{
 	naive_at(naive, id)->doomed = true;
 	lose_key(naive, id);
-	return 0;
+}
+
+int naive_end_key(struct naive *naive, uint32_t key, uint64_t generation)
+{
+	int err = ERR_NOT_FOUND;
+
+	for (uint32_t id = 0; id < naive->limit; id++) {
+		struct naive_object *object = naive_at(naive, id);
+
+		if (object->key != key ||
+			(generation != 0 && object->generation != generation) ||
+			(object->state != NAIVE_READY && !can_be_doomed(object)))
+			continue;
+		err = 0;
+		if (object->state == NAIVE_READY)
+			end_object(naive, id);
+		else
+			doom(naive, id);
+	}
+	return err;
+}
+
+int naive_remove(struct naive *naive, uint32_t key)
+{
+	return naive_end_key(naive, key, 0);
+}
+
+uint32_t naive_doom(struct naive *naive, uint32_t of, uint32_t rest)
+{
+	uint32_t count = 0;
+
+	for (uint32_t id = 0; id < naive->limit; id++) {
+		if (!can_be_doomed(naive_at(naive, id)) ||
+			naive_at(naive, id)->key % of != rest)
+			continue;
+		doom(naive, id);
+		count++;
+	}
+	return count;
 }
 
 int naive_take(struct naive *naive, uint32_t id, uint32_t taker, uint64_t op)
@@ -157,7 +290,8 @@ bool naive_evict(struct naive *naive, uint32_t key)
 {
 	uint32_t id = naive_find(naive, key);
 
-	if (id == NAIVE_NONE || naive_at(naive, id)->softpin)
+	if (id == NAIVE_NONE ||
+		(naive_at(naive, id)->softpin && !naive_at(naive, id)->secondary))
 		return false;
 	end_object(naive, id);
 	return true;

@@ -295,6 +295,16 @@ def test_node(store):
     assert address and size == 64 << 20
 
 
+def test_drain(store):
+    """Of a node that is alone; of one among others in tests/e2e/test_cluster_keep.py."""
+    for call in (store.drain, lambda: store.drain(True), lambda: store.drain(end=False)):
+        with pytest.raises(cenote.NotSupported, match="alone"):
+            call()
+    for bad in (lambda: store.drain(1, 2), lambda: store.drain(begin=True)):
+        with pytest.raises(TypeError):
+            bad()
+
+
 def test_docstrings_have_signatures():
     import inspect
     for name in dir(cenote.Store):

@@ -156,7 +156,9 @@ static void answer_one(
 	case ASKED_END:
 		if (code == 0)
 			put_is_done(sim, asked->put);
-		else
+		/* An end that is asked for again: the daemon knows its key no more, and does
+		 * not wait for its record. */
+		else if (asked->kind == ASKED_PUT || code != ERR_NOT_FOUND)
 			put_is_undone(sim, asked->put);
 		return;
 	case ASKED_REMOVE:

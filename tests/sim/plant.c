@@ -10,6 +10,8 @@ static const char *const plant_names[PLANT_COUNT] = {
 	[PLANT_NONE] = "NONE",
 #define PLANT(name, from, to, text) [PLANT_##name] = #name,
 #include "base/plant.def"
+#define PLANT(name, from, to, text) [PLANT_##name] = #name,
+#include "base/plant_cluster.def"
 };
 
 bool plant_arm(const char *name)

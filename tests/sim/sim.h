@@ -209,7 +209,7 @@ struct task {
 	struct put *put;
 	struct sim_lease *lease;
 	uint64_t done; /* bytes written */
-	uint32_t cursor;
+	uint64_t cursor;
 	struct {
 		struct sim_object *object; /* when the list began */
 		uint64_t moves;            /* of it, then */

@@ -455,7 +455,7 @@ static bool list_answer(struct sim *sim, struct thread *thread)
 	if (got != 0 || count != listed.count)
 		sim_fail(sim, "a list's page is broken");
 	task->cursor = listed.next;
-	if (listed.next != UINT32_MAX)
+	if (listed.next != UINT64_MAX)
 		return true;
 	list_judge(sim, task);
 	return false;

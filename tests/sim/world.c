@@ -387,14 +387,13 @@ void sim_kill_daemon(struct sim_world *world)
 	world->node = NULL;
 	world->dead = false;
 	memset(world->watched, 0, sizeof(world->watched));
-	for (uint32_t i = 0; i < SIM_LANES; i++) {
+	for (uint32_t i = 0; i < world->lane_count; i++) {
 		world->lanes[i].open = world->lanes[i].closing = false;
 		lane_drop_answers(&world->lanes[i]);
 	}
 }
 
-/* Run `what` on the node so that a fault's kill comes out here. False: it died. */
-static bool sim_guard(
+bool sim_call(
 	struct sim_world *world, void (*what)(struct sim_world *, void *arg), void *arg)
 {
 	jmp_buf death;
@@ -425,10 +424,14 @@ int sim_start_daemon(struct sim_world *world)
 	int err;
 
 	CHECK(world->node == NULL);
+	if (world->before_new != NULL)
+		world->before_new(world, &env);
 	err = node_new(&world->node, &world->config, &env, &world->share, &world->faults);
+	if (err == 0 && world->before_start != NULL)
+		err = world->before_start(world, world->node);
 	if (err != 0)
 		return err;
-	if (!sim_guard(world, do_start, &err))
+	if (!sim_call(world, do_start, &err))
 		return ERR_UNAVAILABLE;
 	if (err != 0)
 		sim_kill_daemon(world);
@@ -452,7 +455,7 @@ static bool sim_tell_tier(struct sim_world *world)
 /* Tell one thing that happened; false: nothing is left to tell. */
 static bool sim_tell(struct sim_world *world)
 {
-	for (uint32_t i = 0; i < SIM_LANES; i++) {
+	for (uint32_t i = 0; i < world->lane_count; i++) {
 		struct sim_lane *lane = &world->lanes[i];
 		struct lane_id id = lane_id_of(world, lane);
 
@@ -485,7 +488,7 @@ static void do_step(struct sim_world *world, void *arg)
 bool sim_step(struct sim_world *world, bool *ret_more)
 {
 	*ret_more = false;
-	return sim_guard(world, do_step, ret_more);
+	return sim_call(world, do_step, ret_more);
 }
 
 bool sim_settle(struct sim_world *world)
@@ -527,7 +530,7 @@ bool sim_advance(struct sim_world *world, uint64_t ns)
 void sim_process_end(struct sim_world *world, uint32_t pid)
 {
 	process_of(world, pid)->alive = false;
-	for (uint32_t i = 0; i < SIM_LANES; i++) {
+	for (uint32_t i = 0; i < world->lane_count; i++) {
 		if (world->lanes[i].open && world->lanes[i].pid == pid)
 			world->lanes[i].closing = true;
 	}
@@ -552,11 +555,12 @@ struct lane_id sim_connect(struct sim_world *world, uint32_t pid)
 	if (world->node == NULL)
 		return (struct lane_id){0};
 	lane_drop_answers(lane);
+	world->lane_count = MAX(world->lane_count, (uint32_t)(lane - world->lanes) + 1);
 	lane->open = true;
 	lane->closing = false;
 	lane->life++;
 	lane->pid = pid;
-	(void)sim_guard(world, do_open, lane);
+	(void)sim_call(world, do_open, lane);
 	return lane_id_of(world, lane);
 }
 
@@ -600,7 +604,7 @@ bool sim_send(
 		return false;
 	sending.message = sim_alloc(1, size + (size == 0));
 	memcpy(sending.message, message, size);
-	alive = sim_guard(world, do_message, &sending);
+	alive = sim_call(world, do_message, &sending);
 	free(sending.message);
 	return alive;
 }

@@ -85,6 +85,11 @@ struct sim_world {
 	uint32_t process_count;
 	uint32_t watched[CLIENT_LIMIT]; /* pid, 0 = nobody */
 	struct sim_lane lanes[SIM_LANES];
+	uint32_t lane_count; /* that were ever open */
+
+	/* Of who has more to give a daemon than this world. NULL: nothing. */
+	void (*before_new)(struct sim_world *world, struct env *env);
+	int (*before_start)(struct sim_world *world, struct node *node);
 
 	struct node_config config;
 	struct fault_table faults;
@@ -107,6 +112,10 @@ void sim_check_holes(const struct sim_world *world);
 /* ---- the daemon ---------------------------------------------------------- */
 
 int sim_start_daemon(struct sim_world *world);
+/* Run `what` on the node, where a death of its own may be ordered. False: it died, or was not
+ * there. */
+bool sim_call(
+	struct sim_world *world, void (*what)(struct sim_world *, void *arg), void *arg);
 /* As by kill -9: the segments and the disk tier stay, every lane breaks. */
 void sim_kill_daemon(struct sim_world *world);
 /* Turn the node until it has nothing more to do now, and tell it what follows. False: it

@@ -21,7 +21,7 @@ static inline void tier_failed(void *ctx, const char *text)
 	fail_msg("the node broke a promise to the disk: %s", text);
 }
 
-static inline int open_disk(uint64_t data_size)
+static inline void open_world_on_disk(uint64_t data_size)
 {
 	struct sim_setup setup = {.pool_size = POOL, .nslots = 4096, .seed = 1};
 	struct sim_tier_setup disk = {
@@ -36,6 +36,11 @@ static inline int open_disk(uint64_t data_size)
 	sim_world_open(&world, &setup);
 	sim_tier_open(&tier, &disk);
 	world.tier = &tier;
+}
+
+static inline int open_disk(uint64_t data_size)
+{
+	open_world_on_disk(data_size);
 	return sim_start_daemon(&world);
 }
 

@@ -167,11 +167,13 @@ static void test_every_point(void **state)
 		bool is_client = fault_point_is_client(point);
 		int64_t value = 0;
 
+		fault_init(&table);
 		assert_non_null(name);
 		assert_true(strlen(fault_point_where(point)) > 0);
-		assert_int_equal(
-			strncmp(name, is_client ? "Client" : "Node", is_client ? 6 : 4),
-			0);
+		if (!fault_point_is_cluster(point))
+			assert_int_equal(strncmp(name, is_client ? "Client" : "Node",
+						 is_client ? 6 : 4),
+				0);
 		clients += is_client;
 		/* Its own name and no other leads to it. */
 		assert_counts(name, 0, 0);
@@ -182,6 +184,27 @@ static void test_every_point(void **state)
 		assert_counts(name, 1, 1);
 	}
 	assert_true(clients > 0 && clients < FAULT_POINT_COUNT);
+}
+
+static void test_name_of_both_sides(void **state)
+{
+	const char *name = fault_point_name(FAULT_NODE_COPY_AFTER_START);
+	int64_t value = 0;
+
+	(void)state;
+	assert_string_equal(
+		name, fault_point_name(FAULT_CLIENT_LOCAL_COPY_AFTER_PUT_START));
+	assert_int_equal(fault_arm(&table, name, FAULT_SLEEP, 5, 1, 1), 0);
+	assert_int_equal(
+		fault_hit(&table, FAULT_NODE_COPY_AFTER_START, &value), FAULT_SLEEP);
+	assert_int_equal(value, 5);
+	assert_counts(name, 1, 1);
+	assert_int_equal(
+		fault_hit(&table, FAULT_CLIENT_LOCAL_COPY_AFTER_PUT_START, &value),
+		FAULT_SLEEP);
+	assert_counts(name, 2, 2);
+	assert_int_equal(fault_arm(&table, name, FAULT_RESET, 0, 1, 1), 0);
+	assert_counts(name, 0, 0);
 }
 
 static void test_parse(void **state)
@@ -315,6 +338,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup(test_refused, setup),
 	cmocka_unit_test_setup(test_extreme_orders, setup),
 	cmocka_unit_test_setup(test_every_point, setup),
+	cmocka_unit_test_setup(test_name_of_both_sides, setup),
 	cmocka_unit_test(test_parse),
 	cmocka_unit_test_setup(test_threads_count_exactly, setup),
 	cmocka_unit_test_setup(test_arming_during_hits, setup),

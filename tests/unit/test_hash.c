@@ -4,6 +4,7 @@
 #include "base/hash.h"
 
 #include "base/attr.h"
+#include "base/hash_stream.h"
 #include "base/rng.h"
 #include "unit.h"
 
@@ -70,6 +71,34 @@ static void test_both_agree(void **state)
 	free(bytes);
 }
 
+static void test_pieces_make_the_same_number(void **state)
+{
+	static const size_t pieces[] = {1, 7, 64, 255, 256, 257, 4096, 262144};
+	unsigned char *bytes = bytes_new();
+	struct hash_stream hash;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
+		size_t limit = MIN(pieces[i] * 300, (size_t)BYTES_SIZE), size = 0;
+
+		hash_stream_init(&hash, i + 5);
+		while (size < limit) {
+			size_t piece = MIN(pieces[i], limit - size);
+
+			hash_stream_add(&hash, bytes + size, piece);
+			size += piece;
+			if (size < 5000 || size == limit) /* more may follow each */
+				assert_true(hash_stream_sum(&hash) ==
+					    hash_bytes_seed(bytes, size, i + 5));
+		}
+	}
+	hash_stream_init(&hash, 9);
+	assert_true(hash_stream_sum(&hash) == hash_key(NULL, 0, 9));
+	hash_stream_add(&hash, NULL, 0);
+	assert_true(hash_stream_sum(&hash) == hash_key(NULL, 0, 9));
+	free(bytes);
+}
+
 static void test_every_bit_counts(void **state)
 {
 	static const size_t sizes[] = {1, 3, 8, 16, 32, 128, 240, 241, 1024, 5000};
@@ -100,6 +129,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_known_values),
 	cmocka_unit_test(test_key128),
 	cmocka_unit_test(test_both_agree),
+	cmocka_unit_test(test_pieces_make_the_same_number),
 	cmocka_unit_test(test_every_bit_counts),
 	cmocka_unit_test(test_seed_counts),
 };

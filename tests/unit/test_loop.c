@@ -7,6 +7,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 
 static struct loop loop;
 static int taken;
@@ -101,6 +102,40 @@ static void test_removed_source_is_not_called_in_the_same_turn(void **state)
 	feed_close(&b);
 }
 
+static void count_on_ready(struct loop_source *source)
+{
+	container_of(source, struct feed, source)->calls++;
+}
+
+static void test_source_is_called_for_what_it_wants(void **state)
+{
+	struct feed feed = {.source = {.on_ready = count_on_ready}};
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	feed.source.fd = fds[0];
+	feed.in = fds[1];
+	assert_int_equal(loop_add(&loop, &feed.source), 0);
+	turn(false); /* it can be written, which is not asked for */
+	assert_int_equal(feed.calls, 0);
+	loop_want(&loop, &feed.source, true, true);
+	turn(true);
+	assert_int_equal(feed.calls, 1);
+	assert_int_equal(write(feed.in, "x", 1), 1);
+	loop_want(&loop, &feed.source, false, false);
+	turn(false);
+	assert_int_equal(feed.calls, 1);
+	loop_want(&loop, &feed.source, true, false);
+	turn(true);
+	assert_int_equal(feed.calls, 2);
+	loop_want(&loop, &feed.source, false, false);
+	(void)close(feed.in);
+	turn(true); /* that the other end is gone is told all the same */
+	assert_int_equal(feed.calls, 3);
+	(void)close(fds[0]);
+}
+
 static void test_timer_ends_a_wait_and_can_be_turned_off(void **state)
 {
 	uint64_t when = loop_boot_ns() + 2000000;
@@ -148,6 +183,7 @@ static void test_random_bytes_differ(void **state)
 static const struct CMUnitTest tests[] = {
 	TEST(test_source_is_called_until_it_is_read),
 	TEST(test_removed_source_is_not_called_in_the_same_turn),
+	TEST(test_source_is_called_for_what_it_wants),
 	TEST(test_timer_ends_a_wait_and_can_be_turned_off),
 	TEST(test_signal_is_told),
 	TEST(test_random_bytes_differ),

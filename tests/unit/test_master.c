@@ -654,7 +654,10 @@ static void put_of(struct core *core, uint32_t number, uint64_t size, bool softp
 static void test_memory_of_a_million_objects(void **state)
 {
 	const uint32_t nslots = 1u << 20, limit = 2u << 20;
-	struct master_config config = {10, 20, 42, 7, {0}};
+	struct master_config config = {.low_permille = 10,
+		.high_permille = 20,
+		.hash_seed = 42,
+		.generation_salt = 7};
 	struct recovery recovery;
 	struct core core = {.now = 1000};
 	size_t index_size = share_index_size(limit);

@@ -31,7 +31,7 @@ static void test_other_version_is_refused_with_both_numbers(void **state)
 
 	(void)state;
 	SEND(lane, hello, .version = 99);
-	want_error(lane, ERR_VERSION, "protocol 99, this daemon 1");
+	want_error(lane, ERR_VERSION, "protocol 99, this daemon 2");
 }
 
 static void test_uid_must_be_listed(void **state)
@@ -320,7 +320,7 @@ static void test_list_comes_in_pages(void **state)
 		put(&guest, key, "v");
 	}
 	put(&guest, "other", "v");
-	while (listed.next != UINT32_MAX) {
+	while (listed.next != UINT64_MAX) {
 		SEND(guest.lane, list, .prefix = text("xx"), .cursor = listed.next);
 		WANT(guest.lane, listed, &listed);
 		entries = listed.entries;

@@ -246,7 +246,7 @@ static unsigned list_all(struct guest *guest, const char *prefix, unsigned *ret_
 	unsigned count = 0;
 
 	*ret_pages = 0;
-	while (listed.next != UINT32_MAX) {
+	while (listed.next != UINT64_MAX) {
 		struct msg_entry entry;
 
 		SEND(guest->lane, list, .prefix = text(prefix), .cursor = listed.next);

@@ -257,7 +257,7 @@ static void test_print(void **state)
 
 	(void)state;
 	assert_string_equal(text, "pool = 1G\nranks = 8\ntimeout = 10s\nlive = 70%\n"
-				  "huge = auto\ntimes = 0\nsocket = \n");
+				  "huge = auto\ntimes = 0\nsocket = \njson = no\n");
 	free(text);
 }
 

@@ -41,6 +41,19 @@ static void test_no_numbers(void **state)
 	assert_true(value == 99);
 }
 
+static void test_texts(void **state)
+{
+	static const char json[] = "{\"a\":{\"b\":\"empty\"},\"c\":true,\"d\":[\"x\"]}";
+
+	(void)state;
+	assert_true(stats_is(json, "a.b", "empty"));
+	assert_false(stats_is(json, "a.b", "empt"));
+	assert_false(stats_is(json, "a.b", "empty "));
+	assert_false(stats_is(json, "a", "empty"));
+	assert_true(stats_is(json, "c", "true"));
+	assert_true(stats_is(json, "d.0", "x"));
+}
+
 static int count_values(void *arg, const char *path, const char *value, size_t value_size)
 {
 	unsigned *count = arg;
@@ -78,6 +91,7 @@ static void test_not_json(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_numbers),
 	cmocka_unit_test(test_no_numbers),
+	cmocka_unit_test(test_texts),
 	cmocka_unit_test(test_walk),
 	cmocka_unit_test(test_not_json),
 };

@@ -130,6 +130,16 @@ _Noreturn static void child(struct rig *rig, struct ledger *ledger, uint64_t see
 
 /* ---- the judge ----------------------------------------------------------- */
 
+/* Its key has no end of its own. */
+static uint32_t number_of(const struct tier_record *record)
+{
+	char key[RIG_KEY_SIZE] = "";
+
+	assert_int_equal(record->klen, RIG_KEY_SIZE - 1);
+	memcpy(key, record->key, record->klen);
+	return (uint32_t)strtoull(key + 7, NULL, 16);
+}
+
 /* What the records say of each object. */
 static void read_records(struct rig *rig, uint64_t stored[OBJECTS])
 {
@@ -137,8 +147,7 @@ static void read_records(struct rig *rig, uint64_t stored[OBJECTS])
 
 	memset(stored, 0, OBJECTS * sizeof(stored[0]));
 	for (uint64_t at = 0; rig->env.adopt(rig->env.ctx, at, &record); at++) {
-		uint32_t number = (uint32_t)strtoull(
-			(const char *)record.key + 7, NULL, 16);
+		uint32_t number = number_of(&record);
 		struct tier_piece piece = {.size = record.size, .seed = number};
 		int err = record.off == TIER_ON_INDEX ? rig_fetch(rig, record.id, &piece)
 						      : rig_read(rig, record.off, &piece);

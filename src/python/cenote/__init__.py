@@ -14,6 +14,8 @@ Memory    what get() returns stays as it is while it or any view of it lives.
 Errors    exceptions under CenoteError, a class per kind, with `code` and `key`; a batch
           puts them into its list of results instead. Some calls answer absence by False.
 Deadline  10 s (create: 60 s to its end) unless timeout= says otherwise; None = for ever.
+Cluster   of nodes with one directory every call is about the objects of all of them. A
+          node that is cut off may serve a removed object until it is heard from.
 Threads   any thread may make any call; the interpreter lock is free while one waits or
           copies.
 Fork      in a forked child every call is a ForkedError until Store.reattach().

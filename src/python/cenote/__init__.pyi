@@ -105,7 +105,9 @@ class Buffer:
 class Writer:
     @property
     def size(self) -> int: ...
-    def seal(self) -> None: ...
+    @property
+    def keepers(self) -> int | None: ...
+    def seal(self) -> int | None: ...
     def abort(self) -> None: ...
     def __len__(self) -> int: ...
     @overload
@@ -142,8 +144,24 @@ class Store:
         ttl: float | None = None,
         readers: int | None = 0,
         durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        replace: bool = False,
         timeout: float | None = 10.0,
-    ) -> None: ...
+    ) -> int | None: ...
+    def upsert(
+        self,
+        key: _Key,
+        data: _Readable,
+        *,
+        softpin: bool = False,
+        ttl: float | None = None,
+        readers: int | None = 0,
+        durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        timeout: float | None = 10.0,
+    ) -> int | None: ...
     def put_parts(
         self,
         key: _Key,
@@ -153,8 +171,11 @@ class Store:
         ttl: float | None = None,
         readers: int | None = 0,
         durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        replace: bool = False,
         timeout: float | None = 10.0,
-    ) -> None: ...
+    ) -> int | None: ...
     def create(
         self,
         key: _Key,
@@ -164,6 +185,9 @@ class Store:
         ttl: float | None = None,
         readers: int | None = 0,
         durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        replace: bool = False,
         timeout: float | None = 60.0,
     ) -> Writer: ...
     def get(
@@ -186,9 +210,13 @@ class Store:
     def wait(self, key: _Key, *, timeout: float | None = 10.0) -> None: ...
     def exists(self, key: _Key, /) -> bool: ...
     def stat(self, key: _Key, /) -> Stat: ...
-    def list(self, prefix: _Key = "") -> builtins.list[Entry]: ...
+    def list(
+        self, prefix: _Key = "", regex: _Key | None = None
+    ) -> builtins.list[Entry]: ...
     def touch(self, key: _Key, /) -> None: ...
     def remove(self, key: _Key, /) -> bool: ...
+    def remove_prefix(self, prefix: _Key, /) -> int: ...
+    def remove_regex(self, pattern: _Key, /) -> int: ...
     def put_batch(
         self,
         keys: _Keys,
@@ -198,8 +226,11 @@ class Store:
         ttl: float | None = None,
         readers: int | None = 0,
         durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        replace: bool = False,
         timeout: float | None = 10.0,
-    ) -> builtins.list[_Result[None]]: ...
+    ) -> builtins.list[_Result[int | None]]: ...
     def create_batch(
         self,
         keys: _Keys,
@@ -209,6 +240,9 @@ class Store:
         ttl: float | None = None,
         readers: int | None = 0,
         durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        replace: bool = False,
         timeout: float | None = 60.0,
     ) -> builtins.list[_Result[Writer]]: ...
     def get_batch(
@@ -239,8 +273,11 @@ class Store:
         ttl: float | None = None,
         readers: int | None = 0,
         durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        replace: bool = False,
         timeout: float | None = 10.0,
-    ) -> None: ...
+    ) -> int | None: ...
     def put_tensor_batch(
         self,
         keys: _Keys,
@@ -250,8 +287,11 @@ class Store:
         ttl: float | None = None,
         readers: int | None = 0,
         durable: bool = False,
+        replicas: int | None = 1,
+        replicas_required: bool = False,
+        replace: bool = False,
         timeout: float | None = 10.0,
-    ) -> builtins.list[_Result[None]]: ...
+    ) -> builtins.list[_Result[int | None]]: ...
     def get_tensor(
         self,
         key: _Key,
@@ -269,6 +309,7 @@ class Store:
         framework: Literal["numpy", "torch"] | None = None,
     ) -> builtins.list[Any]: ...
     def info(self, what: Literal["stats", "config", "check"], /) -> str: ...
+    def drain(self, end: bool = False) -> None: ...
     def pool_region(self) -> tuple[int, int]: ...
     def reattach(self) -> None: ...
     def close(self) -> None: ...

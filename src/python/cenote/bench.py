@@ -135,7 +135,8 @@ class CStore:
     class PutOptions(ctypes.Structure):
         _fields_ = [("softpin", ctypes.c_bool), ("ttl_ms", ctypes.c_uint64),
                     ("timeout_ms", ctypes.c_int64), ("readers", ctypes.c_uint16),
-                    ("durable", ctypes.c_bool)]
+                    ("durable", ctypes.c_bool), ("replace", ctypes.c_bool),
+                    ("replicas", ctypes.c_uint16), ("replicas_required", ctypes.c_bool)]
 
     def __init__(self, path, socket):
         library = ctypes.CDLL(path)

@@ -123,29 +123,31 @@ class _Source:
 
 
 def put_tensor(self, key, tensor, *, softpin=False, ttl=None, readers=0, durable=False,
-               timeout=10.0):
+               replicas=1, replicas_required=False, replace=False, timeout=10.0):
     """Store a numpy array or torch tensor with its dtype and shape.
 
     A contiguous one is copied once, into the pool; so is a large strided one, or one on
-    another device. Options and errors are those of put(); TypeError: a dtype that cannot
+    another device. Options, result and errors are those of put(); TypeError: a dtype that cannot
     be stored, such as object, or a sparse tensor.
     """
     source = _Source(tensor)
     options = {"softpin": softpin, "ttl": ttl, "readers": readers, "durable": durable,
-               "timeout": timeout}
+               "replicas": replicas, "replicas_required": replicas_required,
+               "replace": replace, "timeout": timeout}
     if not source.in_place:
-        self.put_parts(key, source.parts(), **options)
-        return
+        return self.put_parts(key, source.parts(), **options)
     with self.create(key, source.total, **options) as writer:
         source.write(writer)
+    return writer.keepers
 
 
 def put_tensor_batch(self, keys, tensors, *, softpin=False, ttl=None, readers=0, durable=False,
-                     timeout=10.0):
-    """put_tensor() of many keys; returns a list of None or exceptions, as put_batch()."""
+                     replicas=1, replicas_required=False, replace=False, timeout=10.0):
+    """put_tensor() of many keys; returns what put_batch() does."""
     sources = [_Source(tensor).parts() for tensor in tensors]
     return self.put_batch(keys, sources, softpin=softpin, ttl=ttl, readers=readers,
-                          durable=durable, timeout=timeout)
+                          durable=durable, replicas=replicas,
+                          replicas_required=replicas_required, replace=replace, timeout=timeout)
 
 
 def get_tensor(self, key, *, wait=False, timeout=10.0, framework=None):

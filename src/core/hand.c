@@ -1,0 +1,219 @@
+/*
+ * hand.c - the keeper's role goes to another node, and comes from one.
+ *
+ *   DIRTY, SPENT --master_hand_next--> chosen: it stays where it is, and readable
+ *     --master_hand_done--> handed: secondary, and may leave the pool like one of the cache
+ *                      '--> not:    as before
+ *   secondary, READY --master_keep--> DIRTY or SPENT: kept here
+ *
+ * Chosen is what the disk would be given if there were one with room, or if it came first:
+ * first what has been read, then what is unread, the newest first but for the very newest. What
+ * must be on this node's own disk (durable) is left to that.
+ *
+ * What was handed over must be able to come back for a reader, however full the pool is by
+ * then: turning.c keeps room for the largest.
+ */
+#include "core/master_priv.h"
+
+#include "base/err.h"
+
+#define HAND_LOOKS 1024u /* objects that one choice looks at */
+
+/* ---- choose -------------------------------------------------------------- */
+
+static bool is_chosen(const struct master *master, uint32_t slot)
+{
+	for (uint32_t i = 0; i < HAND_LIMIT; i++) {
+		const struct handing *handing = &master->hand.under_way[i];
+
+		if (handing->bytes > 0 && handing->slot == slot &&
+			handing->life == life_at(master, slot))
+			return true;
+	}
+	return false;
+}
+
+/* From this one of a list on; towards its old end or its new one. */
+struct hand_look {
+	struct master *master;
+	uint64_t limit; /* bytes of the largest run that a peer would take */
+	uint64_t now, skip_bytes;
+	uint32_t looks;
+	bool to_old;
+};
+
+static uint32_t hand_look(struct hand_look *look, uint32_t slot)
+{
+	struct master *master = look->master;
+	uint64_t skipped = 0;
+	uint32_t next;
+
+	for (; slot != SLOT_NONE && look->looks > 0; slot = next) {
+		const struct object *object = object_at(master, slot);
+		uint64_t bytes = run_bytes(master, slot);
+
+		next = look->to_old ? object->next : object->prev;
+		if (skipped < look->skip_bytes) {
+			skipped += bytes;
+			continue;
+		}
+		look->looks--;
+		if (bytes > look->limit || is_chosen(master, slot) ||
+			slot_at(master, slot)->wanted > master->hand.others ||
+			slot_at(master, slot)->flags & SLOT_DURABLE ||
+			(!master->hand.first &&
+				disk_has_room(master, slot_at(master, slot)->size)))
+			continue;
+		if (object_blocked(master, slot, look->now) == 0 ||
+			!object_park(master, slot, look->now))
+			return slot;
+	}
+	return SLOT_NONE;
+}
+
+static uint32_t hand_choose(struct master *master, uint64_t limit, uint64_t now)
+{
+	struct hand_look look = {
+		.master = master, .limit = limit, .now = now, .looks = HAND_LOOKS};
+	uint32_t slot;
+
+	save_harvest(master, HAND_LOOKS);
+	slot = hand_look(&look, master->spent.tail);
+	if (slot != SLOT_NONE)
+		return slot;
+	look.to_old = true;
+	look.looks = HAND_LOOKS;
+	look.skip_bytes = master->share->header->pool_size / 16;
+	slot = hand_look(&look, master->dirty.head);
+	if (slot != SLOT_NONE)
+		return slot;
+	look.looks = HAND_LOOKS;
+	look.skip_bytes = 0;
+	return hand_look(&look, master->dirty.head);
+}
+
+/* ---- give ---------------------------------------------------------------- */
+
+void master_hand_allow(struct master *master, uint64_t limit, uint32_t others)
+{
+	bool rises = limit > 0 && !hand_is_allowed(master);
+
+	master->hand.limit = limit;
+	master->hand.others = others;
+	if (!rises)
+		return;
+	reclaim_start_if_low(master);
+	room_event(master);
+}
+
+void master_hand_expect(struct master *master, bool expected)
+{
+	master->hand.expected = expected;
+}
+
+bool hand_is_allowed(const struct master *master)
+{
+	return master->hand.limit > 0;
+}
+
+void master_hand_first(struct master *master, bool first)
+{
+	master->hand.first = first;
+}
+
+bool hand_goes_first(const struct master *master)
+{
+	return master->hand.first && hand_is_allowed(master) && !master->hand.barren;
+}
+
+uint32_t master_hand_take(struct master *master, uint32_t slot, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < HAND_LIMIT; i++) {
+		struct handing *handing = &master->hand.under_way[i];
+
+		if (handing->bytes > 0)
+			continue;
+		*handing = (struct handing){.slot = slot, .bytes = bytes};
+		if (slot != SLOT_NONE) {
+			handing->life = life_at(master, slot);
+			handing->bytes = run_bytes(master, slot);
+		}
+		master->hand.bytes += handing->bytes;
+		return i;
+	}
+	return HAND_LIMIT;
+}
+
+bool master_hand_next(
+	struct master *master, uint64_t now, uint32_t *ret_number, uint32_t *ret_slot)
+{
+	uint32_t slot, number;
+
+	if (!hand_is_allowed(master) || !save_is_wanted(master))
+		return false;
+	slot = hand_choose(master, master->hand.limit, now);
+	master->hand.barren = slot == SLOT_NONE && master->hand.bytes == 0;
+	if (slot == SLOT_NONE)
+		return false;
+	number = master_hand_take(master, slot, 0);
+	if (number == HAND_LIMIT)
+		return false;
+	*ret_number = number;
+	*ret_slot = slot;
+	return true;
+}
+
+void master_hand_done(struct master *master, uint32_t number, const struct held *held,
+	bool handed, uint64_t now)
+{
+	struct handing *handing = &master->hand.under_way[number];
+
+	CHECK(number < HAND_LIMIT && handing->bytes > 0);
+	master->hand.bytes -= handing->bytes;
+	if (handed) {
+		master->hand.largest = MAX(master->hand.largest, handing->bytes);
+		master->cluster.handed++;
+		master->cluster.handed_bytes += handing->bytes;
+		master_held_yield(master, held, now);
+	}
+	*handing = (struct handing){.bytes = 0};
+	room_event(master);
+}
+
+/* ---- take ---------------------------------------------------------------- */
+
+/* It could be given again to another object, had this node not heard of it. */
+static bool generation_is_known(struct master *master, uint64_t generation)
+{
+	master_note_generation(master, generation);
+	if (generation <= master->last_generation)
+		return true;
+	if (!generation_is_good(generation) ||
+		master->share->header->generation_bound != 0)
+		return false;
+	/* Nothing was ever put here by which it could be judged. */
+	generation_adopt(master, generation);
+	return true;
+}
+
+int master_keep(struct master *master, uint32_t slot)
+{
+	struct object *object = object_at(master, slot);
+	enum object_list list = (enum object_list)object->list;
+
+	CHECK(kind_at(master, slot) == SLOT_READY);
+	if (!is_secondary(master, slot))
+		return 0;
+	if (list == OBJECT_MOVING)
+		return ERR_BUSY;
+	if (turning_has(master, object->block))
+		return ERR_NO_SPACE;
+	if (!generation_is_known(master, slot_at(master, slot)->generation))
+		return ERR_NOT_PERMITTED;
+	slot_at(master, slot)->flags &= ~(uint32_t)SLOT_SECONDARY;
+	if (list != OBJECT_PARKED)
+		object_list_ready(master, slot, list == OBJECT_ACTIVE);
+	master->cluster.kept++;
+	master->cluster.kept_bytes += run_bytes(master, slot);
+	return 0;
+}

@@ -1,0 +1,452 @@
+/*
+ * flow_keep.c - become a keeper of an object, in the place of the node that asks for it, of another
+ * one that is gone, or beside those there are: KEEP.
+ *
+ *   START --no credit--> NO_SPACE, TOO_MANY: nothing has begun
+ *     '--> LOOK --not here--> FETCH (flow_fetch.c) --pinned--.
+ *            '--here------------------------------------------> kept in its slot, ASK
+ *                                                               or SAVE, if it is durable
+ *     SAVE --on disk here--> ASK
+ *     ASK --HAND_OVER--> ASKED --the entry has this node as its keeper--> KEPT
+ *      ^                   |--it has not--> NOT_FOUND, EXISTS; announced, so that the directory
+ *      '---- no answer ----'                says whether the copy is secondary, or goes
+ *
+ * What this node is offering to a peer itself it takes over from nobody, until the peer has
+ * answered: the giver may have become a keeper by that very offer.
+ *
+ * The slot says that the object is kept before the directory does: killed between the two, this
+ * node announces it as a keeper, and becomes secondary if the giver is one still. The giver
+ * drops its role only on the answer, or when it finds this node in the entry. So both may keep
+ * it for a while, and never neither.
+ *
+ * Once the slot says so, the hand-over is finished whatever becomes of the giver: an op that
+ * ends first leaves it to an errand, and asking again is harmless. Until then no announcement
+ * makes the object secondary (keep_is_under_way()): the entry may name this node a moment later.
+ *
+ * Credit is room that is free, or has what may be dropped, beyond the upper watermark and what
+ * has been promised. A node whose own puts wait has none, so that of two full nodes neither
+ * gives to the other; one that was started a moment ago, and looks the emptiest to all, takes
+ * one object at a time.
+ */
+#include "node/node_priv.h"
+
+#include "base/check.h"
+#include "base/plant.h"
+
+#include <inttypes.h>
+
+enum keep_state {
+	KEEPS_START,
+	KEEPS_LOOK,
+	KEEPS_SAVE,
+	KEEPS_ASK,
+	KEEPS_ASKED
+};
+
+int keep_decode(struct op *op)
+{
+	struct msg_keep msg;
+	int err = msg_keep_decode(op->message, op->message_size, &msg);
+
+	if (err != 0)
+		return err;
+	op->key.data = msg.key.data;
+	op->key.size = (uint32_t)msg.key.size;
+	op->generation = msg.generation;
+	op->size = msg.size;
+	op->from = msg.from;
+	op->saves = msg.durable != 0;
+	op->deadline = msg.timeout_ns; /* a duration until keep_run() */
+	return 0;
+}
+
+/* A fetch has left what it found in their place. */
+static void keep_read_again(struct op *op)
+{
+	struct msg_keep msg;
+
+	if (msg_keep_decode(op->message, op->message_size, &msg) != 0)
+		NOT_REACHED("it was read before");
+	op->generation = msg.generation;
+	op->size = msg.size;
+}
+
+/* ---- credit -------------------------------------------------------------- */
+
+uint64_t keep_credit(const struct node *node)
+{
+	uint64_t reserve = node->share->header->pool_size / 1000 * node->config.high +
+			   node->cluster.keeping_bytes;
+	struct pool_use use;
+	uint64_t spare;
+
+	if (PLANTED(NO_CREDIT))
+		return node->share->header->pool_size;
+	if (node_is_drained(node) || !list_is_empty(&node->master.room.waiting))
+		return 0;
+	master_use(&node->master, &use);
+	spare = use.free + use.inactive + use.active;
+	return spare > reserve ? spare - reserve : 0;
+}
+
+static uint32_t keeps_limit(const struct node *node)
+{
+	return node_now(node) - node->started_ns < KEEPS_FEW_NS ? 1 : KEEPS_AT_ONCE;
+}
+
+static uint64_t keep_bytes(const struct op *op)
+{
+	return run_of(op->size, op->key.size);
+}
+
+static void keep_count(struct node *node, struct op *op)
+{
+	node->cluster.keeping++;
+	node->cluster.keeping_bytes += keep_bytes(op);
+	op->found = true;
+}
+
+static void keep_uncount(struct node *node, struct op *op)
+{
+	if (!op->found)
+		return;
+	op->found = false;
+	node->cluster.keeping--;
+	node->cluster.keeping_bytes -= keep_bytes(op);
+}
+
+/* ---- answers ------------------------------------------------------------- */
+
+static void keep_fail(struct node *node, struct op *op, int err, const char *why)
+{
+	char key[NODE_KEY_TEXT];
+
+	keep_uncount(node, op);
+	op_error(node, op, err,
+		"generation %" PRIu64 " of the key %s is not kept here: %s",
+		op->generation, key_text(op->key.data, op->key.size, key), why);
+}
+
+/* 0, or it has answered. */
+static int keep_admit(struct node *node, struct op *op)
+{
+	uint64_t credit = keep_credit(node);
+
+	if (op->size > master_largest(&node->master, op->key.size) ||
+		keep_bytes(op) > credit) {
+		node->cluster.stats.keeps_refused++;
+		op_error(node, op, ERR_NO_SPACE,
+			"an object of %" PRIu64 " bytes is not taken over: %" PRIu64
+			" bytes could be",
+			op->size, credit);
+		return ERR_NO_SPACE;
+	}
+	if (node->cluster.keeping >= keeps_limit(node)) {
+		node->cluster.stats.keeps_refused++;
+		op_error(node, op, ERR_TOO_MANY,
+			"%" PRIu32 " objects are being taken over, which is the limit",
+			node->cluster.keeping);
+		return ERR_TOO_MANY;
+	}
+	keep_count(node, op);
+	return 0;
+}
+
+/* ---- the directory ------------------------------------------------------- */
+
+static void keep_errand(struct node *node, const struct op *op, enum errand_kind kind)
+{
+	const struct errand errand = {
+		.kind = kind,
+		.id = op->id,
+		.generation = op->generation,
+		.node = kind == ERRAND_HAND_OVER ? op->from : 0,
+		.key = op->key.data,
+		.key_size = op->key.size,
+	};
+
+	errand_add(node, &errand);
+}
+
+static void keep_ask(struct node *node, struct op *op)
+{
+	struct query *query;
+
+	if (node_now(node) >= op->deadline) {
+		node->stats.timeouts++;
+		keep_errand(node, op, ERRAND_HAND_OVER);
+		keep_fail(node, op, ERR_UNAVAILABLE, "the directory did not answer");
+		return;
+	}
+	query = directory_is_away(node, &op->id)
+			? NULL
+			: query_new(node, DIR_OP_HAND_OVER, &op->id);
+	if (query == NULL) {
+		unsettled_add(node, op);
+		return;
+	}
+	query->call.generation = op->generation;
+	query->call.from = op->from;
+	op->state = KEEPS_ASKED;
+	op_set_deadline(node, op);
+	query_start_for(node, op, query);
+}
+
+static void keep_kept(struct node *node, struct op *op)
+{
+	const struct msg_kept msg = {
+		.generation = op->generation,
+		.readers_left = op->readers,
+	};
+
+	node->cluster.kept++;
+	keep_uncount(node, op);
+	op_reply(node, op, msg_kept_encode(node->out, sizeof(node->out), &msg));
+}
+
+static void keep_asked(struct node *node, struct op *op)
+{
+	const struct dir_call *call = &op->query->call;
+	struct held held;
+	int err;
+
+	if (!op->query->ended && node_now(node) < op->deadline) {
+		op_set_deadline(node, op);
+		return;
+	}
+	err = op->query->ended ? call->err : ERR_UNAVAILABLE;
+	if (err == 0 && call->verdict != DIR_DONE && !PLANTED(HANDED_REMOVED))
+		err = call->verdict == DIR_EXISTS ? ERR_EXISTS : ERR_NOT_FOUND;
+	query_leave(node, op, NULL);
+	op->state = KEEPS_ASK;
+	if (err == ERR_NOT_FOUND || err == ERR_EXISTS) {
+		keep_errand(node, op, ERRAND_ANNOUNCE);
+		keep_fail(node, op, err,
+			err == ERR_EXISTS
+				? "it has keepers enough, or is one already"
+				: "the directory has the giver as no keeper of it");
+	} else if (err != 0) {
+		unsettled_add(node, op); /* and then once more */
+	} else if (!master_held_look(&node->master, &op->key, op->generation, &held)) {
+		keep_fail(node, op, ERR_REMOVED, "it was removed meanwhile");
+	} else {
+		keep_kept(node, op);
+	}
+}
+
+/* ---- its own disk -------------------------------------------------------- */
+
+/* Nobody has been told: it is a copy again. */
+static void keep_undo(struct node *node, struct op *op)
+{
+	uint32_t slot = master_find(&node->master, &op->key);
+
+	if (op->found && slot != SLOT_NONE &&
+		node->share->slots[slot].generation == op->generation)
+		master_yield(&node->master, slot, node_now(node));
+}
+
+/* Why it is not saved by now: 0, it may be yet. */
+static int keep_save_failure(const struct node *node, const struct op *op)
+{
+	const struct disk *disk = &node->master.disk;
+
+	if (node_now(node) >= op->deadline)
+		return ERR_TIMEOUT;
+	return disk->error != 0 && disk->retry_ns >= time_after(op->began, DISK_RETRY_NS)
+		       ? disk->error
+		       : 0;
+}
+
+static void keep_save(struct node *node, struct op *op)
+{
+	uint32_t slot = master_find(&node->master, &op->key);
+	int err;
+
+	if (slot == SLOT_NONE || node->share->slots[slot].generation != op->generation) {
+		keep_fail(node, op, ERR_REMOVED, "it was removed meanwhile");
+		return;
+	}
+	if (master_is_saved(&node->master, slot)) {
+		node->share->slots[slot].flags |= SLOT_DURABLE;
+		op->state = KEEPS_ASK;
+		keep_ask(node, op);
+		return;
+	}
+	err = keep_save_failure(node, op);
+	if (err == 0) {
+		master_save_first(&node->master, slot);
+		waiters_add(node, op);
+		return;
+	}
+	keep_undo(node, op);
+	keep_fail(node, op, err, "the disk does not take it");
+}
+
+/* ---- the bytes ----------------------------------------------------------- */
+
+static void keep_found(struct node *node, struct op *op, uint32_t slot)
+{
+	uint64_t limit;
+	int err = 0;
+
+	if (!node_is_ready(node, slot) ||
+		node->share->slots[slot].generation != op->generation) {
+		keep_fail(node, op, ERR_NOT_FOUND, "the key has another object, or none");
+		return;
+	}
+	if (op->slot == SLOT_NONE) {
+		err = lane_pin(node, op->lane, slot, &limit);
+		op->slot = slot; /* the pin goes with the lane */
+	}
+	if (err == 0 && !PLANTED(COUNTED_COPY))
+		err = master_keep(&node->master, slot);
+	if (err != 0) {
+		keep_fail(node, op, err, "it cannot stay where it came to lie");
+		return;
+	}
+	op->readers = node->share->slots[slot].readers_left;
+	op->began = node_now(node);
+	op->state = op->saves ? KEEPS_SAVE : KEEPS_ASK;
+}
+
+static void keep_not_here(struct node *node, struct op *op)
+{
+	bool is_late = node_now(node) >= op->deadline;
+
+	if (op->failure != 0) {
+		keep_fail(node, op, op->failure, "its bytes could not be got");
+	} else if (op->fetched == FETCHED_ABSENT) {
+		keep_fail(node, op, ERR_NOT_FOUND, "nobody has it");
+	} else if (op->fetched == FETCHED_UNSETTLED || is_late) {
+		node->stats.timeouts += is_late;
+		fetch_leave(node, op);
+		keep_fail(node, op, is_late ? ERR_TIMEOUT : ERR_UNAVAILABLE,
+			"its bytes did not come");
+	} else if (op->fetch != NULL) {
+		waiters_add(node, op);
+	} else {
+		/* What it was counted for is read once more if this answers. */
+		keep_uncount(node, op);
+		if (fetch_join(node, op))
+			keep_count(node, op);
+	}
+}
+
+static void keep_look(struct node *node, struct op *op)
+{
+	uint32_t slot = op->slot != SLOT_NONE ? op->slot
+					      : master_find(&node->master, &op->key);
+	uint32_t entry = master_disk_find(&node->master, &op->key);
+
+	if (slot == SLOT_NONE && entry == DISK_NONE) {
+		keep_not_here(node, op);
+		return;
+	}
+	fetch_leave(node, op);
+	if (slot != SLOT_NONE) {
+		keep_found(node, op, slot);
+	} else if (disk_entry(&node->master.disk, entry)->generation == op->generation) {
+		/* Only what is kept here is on disk here. */
+		op->readers = disk_entry(&node->master.disk, entry)->readers_left;
+		op->state = KEEPS_ASK;
+	} else {
+		keep_fail(node, op, ERR_NOT_FOUND, "the key has another object");
+	}
+	if (op->stage == OP_RUNNING && op->state == KEEPS_SAVE)
+		keep_save(node, op);
+	else if (op->stage == OP_RUNNING && op->state == KEEPS_ASK)
+		keep_ask(node, op);
+}
+
+/* ---- the flow ------------------------------------------------------------ */
+
+/* Of one that is kept here already no more room is wanted. */
+static bool keep_is_known(const struct node *node, const struct op *op)
+{
+	struct held held;
+
+	return master_held_look(&node->master, &op->key, op->generation, &held) &&
+	       !held.secondary;
+}
+
+/* Two nodes that each have the other's word for one object would both drop it. */
+static bool keep_is_being_given(const struct node *node, const struct op *op)
+{
+	struct held held;
+
+	return master_held_look(&node->master, &op->key, op->generation, &held) &&
+	       swapout_has(node, &held);
+}
+
+/* 0, or it has answered. */
+static int keep_begin(struct node *node, struct op *op)
+{
+	op->deadline = time_after(node_now(node), op->deadline);
+	if (op->saves && !tier_is_there(node)) {
+		keep_fail(node, op, ERR_NOT_SUPPORTED,
+			"it is to be on disk, and there is none (--disk)");
+		return ERR_NOT_SUPPORTED;
+	}
+	if (keep_is_being_given(node, op)) {
+		node->cluster.stats.keeps_refused++;
+		op_error(node, op, ERR_TOO_MANY, "it is being given to another node");
+		return ERR_TOO_MANY;
+	}
+	return keep_is_known(node, op) ? 0 : keep_admit(node, op);
+}
+
+void keep_run(struct node *node, struct op *op)
+{
+	waiters_del(op);
+	keep_read_again(op);
+	switch ((enum keep_state)op->state) {
+	case KEEPS_START:
+		if (keep_begin(node, op) != 0)
+			return;
+		op->state = KEEPS_LOOK;
+		keep_look(node, op);
+		return;
+	case KEEPS_LOOK:
+		keep_look(node, op);
+		return;
+	case KEEPS_SAVE:
+		keep_save(node, op);
+		return;
+	case KEEPS_ASK:
+		keep_ask(node, op);
+		return;
+	case KEEPS_ASKED:
+		keep_asked(node, op);
+		return;
+	}
+	NOT_REACHED("no such state");
+}
+
+bool keep_is_under_way(
+	const struct node *node, const struct dir_id *id, uint64_t generation)
+{
+	for (uint32_t i = 0; node->cluster.keeping > 0 && i < node->config.max_ops; i++) {
+		const struct op *op = &node->ops[i];
+
+		if (op->stage == OP_RUNNING && op->service->run == keep_run &&
+			op->state >= KEEPS_SAVE && op->generation == generation &&
+			dir_id_is(&op->id, id))
+			return true;
+	}
+	return errand_is_there(node, ERRAND_HAND_OVER, id, generation);
+}
+
+void keep_cancel(struct node *node, struct op *op)
+{
+	waiters_del(op);
+	fetch_leave(node, op);
+	keep_read_again(op);
+	if (op->state >= KEEPS_ASK) {
+		query_leave(node, op, NULL);
+		keep_errand(node, op, ERRAND_HAND_OVER);
+	} else if (op->state == KEEPS_SAVE) {
+		keep_undo(node, op);
+	}
+	keep_uncount(node, op);
+}

@@ -1,0 +1,634 @@
+/*
+ * rebuild.c - when nodes are gone: who has a copy of what they kept keeps it now, and what has
+ * fewer keepers than it is to have gets others.
+ *
+ *   a peer is gone, or back with another pool--> CLAIM (over the copies) --.
+ *   a peer is up, or something is short----------------------------------> FILL (over what is kept)
+ *   FILL --all was met--> OFF, or once more in a while if it left something short
+ *
+ *   CLAIM: each secondary copy of a softpin object is looked up. Has it no keeper left, this
+ *     node's slot keeps it from then on, and HAND_OVER from the dead one says so; of two who do
+ *     that the directory lets one be it, and the other announces its copy and is told.
+ *   FILL: each object that this node keeps, and that is to have several keepers, is looked up, a
+ *     few at a time. Of its living keepers the one with the lowest id has peers take over the
+ *     roles of dead ones, or be keepers more; the others only if it has not, a while later:
+ *
+ *       LOOK --lacking--> WAIT --KEEP--> ASK --KEPT--> LOOK
+ *         |                ^ '--its key is on the disk alone--> KEY -'
+ *         '--enough        '--busy, or the rate is spent--'
+ *
+ * While a node is suspect, until the claims that follow are made, the core lets go of no
+ * softpin copy: it may be the last. That is for SPARE_NS at most.
+ */
+#include "node/node_priv.h"
+
+#include "base/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LOOK_BUDGET  1024u /* places that one look at what is held passes */
+#define LOOK_AT_ONCE 64u   /* looks of a step */
+#define SPARE_NS     10000000000ull
+#define AGAIN_NS     2000000000ull /* until what was left short is tried again */
+
+static struct rebuilder *rebuilder_of(struct node *node)
+{
+	return &node->cluster.rebuilder;
+}
+
+/* ---- when ---------------------------------------------------------------- */
+
+void rebuild_is_short(struct node *node)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	if (rebuilder->wanted)
+		return;
+	rebuilder->wanted = true;
+	rebuilder->retry_ns = node_now(node) + AGAIN_NS;
+}
+
+void rebuild_peer_is_up(struct node *node)
+{
+	rebuilder_of(node)->wanted = true;
+	rebuilder_of(node)->retry_ns = 0;
+}
+
+void rebuild_peer_is_gone(struct node *node)
+{
+	rebuild_peer_is_up(node);
+	rebuilder_of(node)->claims = true;
+}
+
+/* ---- who of an entry lives ----------------------------------------------- */
+
+enum life {
+	LIFE_LIVES,
+	LIFE_GONE,
+	LIFE_UNKNOWN /* of this one nobody has heard yet */
+};
+
+static enum life holder_life(const struct node *node, const struct dir_holder *holder)
+{
+	const struct cluster *cluster = &node->cluster;
+	uint32_t place;
+
+	if (holder->node == cluster->id)
+		return holder->incarnation == cluster->incarnation ? LIFE_LIVES
+								   : LIFE_GONE;
+	place = peer_find(node, holder->node);
+	if (place == PEER_LIMIT)
+		return cluster->members_known &&
+				       node_now(node) - cluster->renewed_ns < GONE_NS
+			       ? LIFE_GONE
+			       : LIFE_UNKNOWN;
+	if (peer_is_up(&cluster->peers[place]) &&
+		cluster->peers[place].incarnation != holder->incarnation)
+		return LIFE_GONE;
+	return peer_is_live(node, &cluster->peers[place]) ? LIFE_LIVES : LIFE_GONE;
+}
+
+/* The keepers of an entry. */
+struct keepers {
+	uint32_t living, gone;
+	uint64_t first;  /* the lowest id of a living one */
+	uint64_t dead;   /* of one that is gone; 0: none is */
+	uint64_t places; /* of the living ones, a bit each */
+	bool unknown, own;
+};
+
+static void keepers_add(
+	const struct node *node, struct keepers *keepers, const struct dir_holder *holder)
+{
+	uint32_t place = peer_find(node, holder->node);
+
+	switch (holder_life(node, holder)) {
+	case LIFE_LIVES:
+		keepers->living++;
+		keepers->own |= holder->node == node->cluster.id;
+		if (keepers->first == 0 || holder->node < keepers->first)
+			keepers->first = holder->node;
+		if (place != PEER_LIMIT)
+			keepers->places |= 1ull << place;
+		return;
+	case LIFE_GONE:
+		keepers->gone++;
+		keepers->dead = holder->node;
+		return;
+	case LIFE_UNKNOWN:
+		keepers->unknown = true;
+		return;
+	}
+}
+
+static void keepers_find(
+	const struct node *node, const struct dir_entry *entry, struct keepers *ret)
+{
+	*ret = (struct keepers){.living = 0};
+	for (uint32_t i = 0; i < entry->holder_count; i++) {
+		if (entry->holders[i].role == DIR_KEEPER)
+			keepers_add(node, ret, &entry->holders[i]);
+	}
+}
+
+/* What the directory says of it, if that can be believed. */
+static bool entry_is_sound(struct node *node, const struct query *query)
+{
+	const struct dir_call *call = &query->call;
+
+	if (call->err == 0 && epoch_is_complete(node, call->domain, call->epoch))
+		return true;
+	rebuilder_of(node)->again = true;
+	return false;
+}
+
+static bool entry_is_of(const struct query *query)
+{
+	return query->call.verdict == DIR_DONE &&
+	       query->call.entry.generation == query->held.generation;
+}
+
+static bool look_up(struct node *node, const struct held *held, query_done_fn done)
+{
+	const struct dir_id id = {{held->id.word[0], held->id.word[1]}};
+	struct query *query = query_new(node, DIR_OP_LOOKUP, &id);
+
+	if (query == NULL)
+		return false;
+	query->held = *held;
+	query_start(node, query, done);
+	return true;
+}
+
+/* ---- CLAIM --------------------------------------------------------------- */
+
+static void claim(struct node *node, const struct held *held, uint64_t dead)
+{
+	struct errand errand = {
+		.kind = ERRAND_HAND_OVER,
+		.id = {{held->id.word[0], held->id.word[1]}},
+		.generation = held->generation,
+		.node = dead,
+	};
+	const struct slot *there;
+	uint32_t slot;
+
+	if (!master_held_find(&node->master, held, &slot) || slot == SLOT_NONE ||
+		!(node->share->slots[slot].flags & SLOT_SECONDARY))
+		return;
+	if (master_keep(&node->master, slot) != 0) {
+		rebuilder_of(node)->claims = true; /* it is being moved, say */
+		return;
+	}
+	there = &node->share->slots[slot];
+	errand.key = slot_key(node->share, there);
+	errand.key_size = there->klen;
+	errand_add(node, &errand);
+	node->cluster.stats.claimed++;
+}
+
+static void claim_looked(struct node *node, struct query *query)
+{
+	struct keepers keepers;
+
+	rebuilder_of(node)->looking--;
+	if (!entry_is_sound(node, query)) {
+		rebuilder_of(node)->claims = true;
+		return;
+	}
+	if (!entry_is_of(query))
+		return; /* whoever announces it hears of that */
+	keepers_find(node, &query->call.entry, &keepers);
+	if (keepers.unknown)
+		rebuilder_of(node)->claims = true;
+	else if (keepers.living == 0)
+		claim(node, &query->held, keepers.dead);
+}
+
+/* ---- FILL ---------------------------------------------------------------- */
+
+static struct rebuild *rebuild_of(struct node *node, const struct held *held)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	for (uint32_t i = 0; i < REBUILDS_AT_ONCE; i++) {
+		struct rebuild *rebuild = &rebuilder->list[i];
+
+		if (rebuild->state != REBUILD_FREE && rebuild->held.hash == held->hash &&
+			rebuild->held.generation == held->generation)
+			return rebuild;
+	}
+	return NULL;
+}
+
+static struct rebuild *rebuild_free(struct rebuilder *rebuilder)
+{
+	for (uint32_t i = 0; i < REBUILDS_AT_ONCE; i++) {
+		if (rebuilder->list[i].state == REBUILD_FREE)
+			return &rebuilder->list[i];
+	}
+	return NULL;
+}
+
+static void rebuild_over(struct node *node, struct rebuild *rebuild, bool lacking)
+{
+	rebuilder_of(node)->left += lacking;
+	rebuild->state = REBUILD_FREE;
+}
+
+static void rebuild_wait(struct rebuild *rebuild, uint64_t until_ns)
+{
+	rebuild->state = REBUILD_WAIT;
+	rebuild->retry_ns = until_ns;
+}
+
+/* How many that live are to become keepers, and in whose place: of these one after the other. */
+static void rebuild_looked(struct node *node, struct query *query)
+{
+	struct rebuild *rebuild = rebuild_of(node, &query->held);
+	struct keepers keepers;
+
+	CHECK(rebuild != NULL && rebuild->state == REBUILD_LOOK);
+	if (!entry_is_sound(node, query) || !entry_is_of(query)) {
+		rebuild_over(node, rebuild, false);
+		return;
+	}
+	keepers_find(node, &query->call.entry, &keepers);
+	rebuilder_of(node)->again |= keepers.unknown;
+	if (keepers.unknown || !keepers.own || keepers.living >= rebuild->held.wanted) {
+		rebuild_over(node, rebuild, false);
+		return;
+	}
+	/* One sees to it; the others if that one has not by then. */
+	if (keepers.first != node->cluster.id && !rebuilder_of(node)->repeated) {
+		rebuilder_of(node)->again = true;
+		rebuild_over(node, rebuild, true);
+		return;
+	}
+	rebuild->from = keepers.dead;
+	rebuild->keepers = keepers.places;
+	rebuild->looked = true;
+	rebuild_wait(rebuild, 0);
+}
+
+static void rebuild_look(struct node *node, struct rebuild *rebuild)
+{
+	rebuild->state = REBUILD_LOOK;
+	rebuild->looked = false;
+	if (!look_up(node, &rebuild->held, rebuild_looked))
+		rebuild_wait(rebuild, node_now(node) + CLUSTER_RETRY);
+}
+
+static void rebuild_refused(
+	struct node *node, struct rebuild *rebuild, uint32_t place, int err)
+{
+	struct peer *peer = &node->cluster.peers[place];
+
+	node->cluster.stats.rebuilds_refused++;
+	if (err == ERR_NO_SPACE)
+		peer->free_bytes = 0;
+	if (err == ERR_TOO_MANY) {
+		peer->free_bytes += rebuild->bytes;
+		rebuild_wait(rebuild, node_now(node) + SWAPOUT_PAUSE_NS);
+		return;
+	}
+	if (err != ERR_EXISTS && err != ERR_NOT_FOUND)
+		rebuild->refused |= 1ull << place;
+	rebuild_look(node, rebuild);
+}
+
+static void rebuild_answered(
+	struct node *node, struct ask *ask, int err, const void *message, size_t size)
+{
+	struct rebuild *rebuild = ask->owner;
+	struct msg_kept msg;
+
+	CHECK(rebuild->state == REBUILD_ASK);
+	err = ask_error_of(err, message, size);
+	if (err == 0 && (msg_kept_decode(message, size, &msg) != 0 ||
+				msg.generation != rebuild->held.generation))
+		err = ERR_PROTOCOL;
+	if (err == 0) {
+		node->cluster.stats.rebuilt++;
+		node->cluster.stats.rebuilt_bytes += rebuild->held.size;
+		rebuild_look(node, rebuild);
+	} else if (err == ERR_TOO_MANY || ++rebuild->tries < REBUILD_TRIES) {
+		rebuild_refused(node, rebuild, ask->peer, err);
+	} else {
+		rebuilder_of(node)->again = true;
+		rebuild_over(node, rebuild, true);
+	}
+}
+
+/* The bytes a second of the setting. */
+static void rebuild_spend(struct node *node, uint64_t bytes)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+	double ns = (double)bytes * 1e9 / (double)node->config.rebuild_rate;
+
+	rebuilder->spent_ns = MAX(rebuilder->spent_ns, node_now(node)) + (uint64_t)ns;
+}
+
+static void rebuild_ask(struct node *node, struct rebuild *rebuild, uint32_t place)
+{
+	struct peer *peer = &node->cluster.peers[place];
+	struct msg_keep msg = {
+		.key = {rebuild->key, rebuild->key_size},
+		.generation = rebuild->held.generation,
+		.size = rebuild->held.size,
+		/* Who lost its pool gives its role up as it fetches the bytes. */
+		.from = rebuild->from == peer->id ? 0 : rebuild->from,
+		.durable = rebuild->durable,
+		.timeout_ns = SWAPOUT_WAIT_NS,
+	};
+	struct ask *ask = ask_send(node, place,
+		msg_keep_encode(node->out, sizeof(node->out), &msg), rebuild_answered);
+
+	if (ask == NULL) {
+		rebuild_wait(rebuild, node_now(node) + CLUSTER_RETRY);
+		return;
+	}
+	ask->owner = rebuild;
+	rebuild->state = REBUILD_ASK;
+	peer->free_bytes -= rebuild->bytes;
+	rebuild_spend(node, rebuild->held.size);
+}
+
+static void rebuild_has_key(struct node *node, struct rebuild *rebuild)
+{
+	uint32_t place;
+
+	rebuild->bytes = run_of(rebuild->held.size, rebuild->key_size);
+	place = taker_choose(node, rebuild->bytes, rebuild->keepers | rebuild->refused);
+	if (place != PEER_LIMIT) {
+		rebuild_ask(node, rebuild, place);
+		return;
+	}
+	/* One that is up may have room later; one more that comes is a reason by itself. */
+	rebuilder_of(node)->again |= peers_any_beside(node, rebuild->keepers);
+	rebuild_over(node, rebuild, true);
+}
+
+/* Of what is on the disk alone. */
+static void rebuild_key_came(
+	struct node *node, struct op *op, const struct job *job, int err)
+{
+	struct rebuild *rebuild = rebuilder_of(node)->reading;
+	struct keys_at at = {0};
+	struct msg_bytes key = {NULL, 0};
+	struct disk_id id;
+
+	(void)op;
+	CHECK(rebuild != NULL && rebuild->state == REBUILD_KEY);
+	rebuilder_of(node)->reading = NULL;
+	rebuild_wait(rebuild, err == 0 ? 0 : node_now(node) + CLUSTER_RETRY);
+	if (err != 0 || !keys_next(node, job, &at, &key) || key.size > KEY_LIMIT)
+		return; /* it has come into the pool, say: looked at again */
+	id = disk_id_of(key.data, (uint32_t)key.size);
+	if (id.word[0] != rebuild->held.id.word[0] ||
+		id.word[1] != rebuild->held.id.word[1])
+		return;
+	memcpy(rebuild->key, key.data, key.size);
+	rebuild->key_size = (uint32_t)key.size;
+}
+
+static void rebuild_key(struct node *node, struct rebuild *rebuild)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+	uint32_t entry = master_held_entry(&node->master, &rebuild->held);
+
+	if (rebuilder->reading != NULL || entry == DISK_NONE ||
+		!keys_ask_one(node, entry, rebuild_key_came)) {
+		rebuild_wait(rebuild, node_now(node) + CLUSTER_RETRY);
+		return;
+	}
+	rebuilder->reading = rebuild;
+	rebuild->state = REBUILD_KEY;
+}
+
+static void rebuild_try(struct node *node, struct rebuild *rebuild)
+{
+	const struct slot *there;
+	uint32_t slot;
+
+	if (!master_held_find(&node->master, &rebuild->held, &slot)) {
+		rebuild_over(node, rebuild, false);
+		return;
+	}
+	if (!rebuild->looked) {
+		rebuild_look(node, rebuild);
+		return;
+	}
+	if (slot != SLOT_NONE) {
+		there = &node->share->slots[slot];
+		rebuild->key_size = there->klen;
+		rebuild->durable = (there->flags & SLOT_DURABLE) != 0;
+		memcpy(rebuild->key, slot_key(node->share, there), there->klen);
+	}
+	if (rebuild->key_size == 0)
+		rebuild_key(node, rebuild);
+	else
+		rebuild_has_key(node, rebuild);
+}
+
+/* Those that wait, if it is time. */
+static void rebuilds_go_on(struct node *node, uint64_t now)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	for (uint32_t i = 0; i < REBUILDS_AT_ONCE; i++) {
+		struct rebuild *rebuild = &rebuilder->list[i];
+
+		if (rebuild->state == REBUILD_WAIT && now >= rebuild->retry_ns &&
+			now >= rebuilder->spent_ns)
+			rebuild_try(node, rebuild);
+	}
+}
+
+/* ---- the walk ------------------------------------------------------------ */
+
+static bool rebuild_any(const struct rebuilder *rebuilder)
+{
+	for (uint32_t i = 0; i < REBUILDS_AT_ONCE; i++) {
+		if (rebuilder->list[i].state != REBUILD_FREE)
+			return true;
+	}
+	return false;
+}
+
+/* False: not now. */
+static bool claim_begin(struct node *node, const struct held *held)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	if (!held->softpin || !held->secondary)
+		return true;
+	if (rebuilder->looking >= LOOK_AT_ONCE || !look_up(node, held, claim_looked))
+		return false;
+	rebuilder->looking++;
+	return true;
+}
+
+static bool rebuild_begin(struct node *node, const struct held *held)
+{
+	struct rebuild *rebuild;
+
+	if (!held->softpin || held->secondary || held->wanted <= 1)
+		return true;
+	rebuild = rebuild_free(rebuilder_of(node));
+	if (rebuild == NULL)
+		return false;
+	*rebuild = (struct rebuild){.held = *held};
+	rebuild_look(node, rebuild);
+	return true;
+}
+
+static void pass_begin(struct node *node, uint64_t now)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	if (rebuilder->retry_ns > now || (!rebuilder->wanted && !rebuilder->claims))
+		return;
+	rebuilder->pass = rebuilder->claims ? REBUILD_CLAIMS : REBUILD_FILLS;
+	if (rebuilder->pass == REBUILD_FILLS)
+		rebuilder->wanted = false;
+	rebuilder->claims = false;
+	rebuilder->repeated = rebuilder->again;
+	rebuilder->again = false;
+	rebuilder->cursor = 0;
+	if (rebuilder->pass == REBUILD_FILLS)
+		rebuilder->left = 0;
+	rebuilder->rebuilt = node->cluster.stats.rebuilt;
+	rebuilder->claimed = node->cluster.stats.claimed;
+}
+
+static void fill_ended(struct node *node)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+	uint64_t rebuilt = node->cluster.stats.rebuilt - rebuilder->rebuilt;
+
+	rebuilder->pass = REBUILD_OFF;
+	if (rebuilder->again)
+		rebuild_is_short(node);
+	if (rebuilt > 0 || rebuilder->left > 0)
+		log_line(node->config.log, LOG_LEVEL_INFO, "rebuilt",
+			"keepers=%" PRIu64 " left=%" PRIu64
+			" msg=\"objects have other keepers in the place of those that "
+			"are gone\"",
+			rebuilt, rebuilder->left);
+}
+
+static void claims_ended(struct node *node)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+	uint64_t claimed = node->cluster.stats.claimed - rebuilder->claimed;
+
+	rebuilder->pass = REBUILD_OFF;
+	rebuilder->wanted = true; /* what was claimed may want others */
+	if (rebuilder->claims)
+		rebuilder->retry_ns = node_now(node) + BEAT_NS;
+	if (claimed > 0)
+		log_line(node->config.log, LOG_LEVEL_INFO, "claimed",
+			"objects=%" PRIu64
+			" msg=\"this node keeps now what it had copies of, and whose "
+			"keepers are gone\"",
+			claimed);
+}
+
+static void pass_end(struct node *node)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	if (rebuilder->cursor != UINT64_MAX || rebuilder->looking > 0 ||
+		rebuild_any(rebuilder))
+		return;
+	if (rebuilder->pass == REBUILD_FILLS)
+		fill_ended(node);
+	else
+		claims_ended(node);
+}
+
+/* One look at what is held. False: not now. */
+static bool pass_look(struct node *node)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+	uint64_t before = rebuilder->cursor;
+	struct held held;
+
+	if (rebuilder->pass == REBUILD_OFF || rebuilder->cursor == UINT64_MAX)
+		return false;
+	if (!master_held_next(&node->master, &rebuilder->cursor, LOOK_BUDGET, &held))
+		return true;
+	if (rebuilder->pass == REBUILD_CLAIMS ? claim_begin(node, &held)
+					      : rebuild_begin(node, &held))
+		return true;
+	rebuilder->cursor = before;
+	return false;
+}
+
+/* Copies that may be the last are spared, for a while. */
+static void rebuild_spare(struct node *node, uint64_t now)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+	bool in_doubt = peers_any_suspect(node) || rebuilder->claims ||
+			rebuilder->pass == REBUILD_CLAIMS;
+
+	if (in_doubt == rebuilder->in_doubt)
+		return;
+	rebuilder->in_doubt = in_doubt;
+	master_spare_copies(&node->master, in_doubt ? time_after(now, SPARE_NS) : 0, now);
+}
+
+bool rebuild_step(struct node *node, uint64_t now)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	if (rebuilder->pass == REBUILD_OFF && !node_is_drained(node))
+		pass_begin(node, now);
+	rebuild_spare(node, now);
+	if (rebuilder->pass == REBUILD_OFF)
+		return false;
+	rebuilds_go_on(node, now);
+	for (uint32_t i = 0; i < LOOK_AT_ONCE; i++) {
+		if (!pass_look(node)) {
+			pass_end(node);
+			return false;
+		}
+	}
+	return true;
+}
+
+uint64_t rebuild_next(const struct node *node)
+{
+	const struct rebuilder *rebuilder = &node->cluster.rebuilder;
+	uint64_t next = UINT64_MAX;
+
+	if (rebuilder->pass == REBUILD_OFF)
+		return (rebuilder->wanted || rebuilder->claims) && !node_is_drained(node)
+			       ? rebuilder->retry_ns
+			       : UINT64_MAX;
+	for (uint32_t i = 0; i < REBUILDS_AT_ONCE; i++) {
+		const struct rebuild *rebuild = &rebuilder->list[i];
+
+		if (rebuild->state == REBUILD_WAIT)
+			next = MIN(next, MAX(rebuild->retry_ns, rebuilder->spent_ns));
+	}
+	/* Else an answer is what it waits for. */
+	return next;
+}
+
+/* ---- for people ---------------------------------------------------------- */
+
+const char *rebuild_state_text(const struct node *node)
+{
+	switch (node->cluster.rebuilder.pass) {
+	case REBUILD_OFF:
+		return "off";
+	case REBUILD_CLAIMS:
+		return "claiming";
+	case REBUILD_FILLS:
+		return "rebuilding";
+	}
+	NOT_REACHED("no such pass");
+}

@@ -1,0 +1,146 @@
+/*
+ * yield.c - this node keeps an object, and the directory has enough other keepers of it: the
+ * role is given up, once it is certain that one of them has it.
+ *
+ *   announced, and secondary in the entry --no other is up-----------------> kept as before;
+ *     |                                       announced again when one is back
+ *     '--HAVE to the other--> it keeps it, and nothing has changed since --> secondary here
+ *                         '--it has a copy, or nothing------------------> the entry is wrong:
+ *                            announced again, and by then the other has put it right
+ *
+ * The directory alone is not to be believed. One that went back to an earlier state names who
+ * kept the object then: who has given it away since, and whose copy may go or is gone. Nor is
+ * the other's word enough, if both ask each other: a directory that goes back may have told
+ * either that it is the other. So it counts only under an epoch that is complete, and is so
+ * still when the other has answered.
+ *
+ * While a hand-over of the object is under way, to this node or from it, that decides. What is
+ * only on the disk and was announced in a walk, without its key, stays kept here.
+ */
+#include "node/node_priv.h"
+
+#include "base/check.h"
+#include "base/plant.h"
+
+/* ---- whom to ask --------------------------------------------------------- */
+
+/* What an entry says of who else keeps the object. */
+struct named {
+	bool any;       /* somebody does, and this node is secondary */
+	uint32_t place; /* of one that can be asked; PEER_LIMIT: none can */
+};
+
+static struct named keepers_named(const struct node *node, const struct dir_entry *entry)
+{
+	struct named named = {.place = PEER_LIMIT};
+	bool is_secondary = false, any = false;
+
+	for (uint32_t i = 0; i < entry->holder_count; i++) {
+		const struct dir_holder *holder = &entry->holders[i];
+		uint32_t place = peer_find(node, holder->node);
+
+		if (holder->node == node->cluster.id) {
+			is_secondary = holder->role == DIR_SECONDARY;
+			continue;
+		}
+		any |= holder->role == DIR_KEEPER;
+		if (holder->role == DIR_KEEPER && place != PEER_LIMIT &&
+			peer_is_up(&node->cluster.peers[place]) &&
+			node->cluster.peers[place].incarnation == holder->incarnation)
+			named.place = place;
+	}
+	named.any = is_secondary && any;
+	return named;
+}
+
+/* Once that has ended without effect it is announced again. */
+static bool is_passing(
+	struct node *node, const struct dir_id *id, const struct held *held)
+{
+	return swapout_doubt(node, held) || keep_is_under_way(node, id, held->generation);
+}
+
+/* Announced once more, with all that is there. */
+static void yield_doubt(struct node *node, uint32_t domain)
+{
+	if (domain < DIR_DOMAINS)
+		node->cluster.domains[domain].doubtful = true;
+}
+
+/* ---- the other's word ---------------------------------------------------- */
+
+static bool yield_stands(struct node *node, const struct yielding *yielding)
+{
+	return epoch_is_complete(node, yielding->domain, yielding->epoch) &&
+	       node->cluster.kept == yielding->kept &&
+	       !is_passing(node, &yielding->id, &yielding->held);
+}
+
+static void yield_answered(
+	struct node *node, struct ask *ask, int err, const void *message, size_t size)
+{
+	struct yielding *yielding = ask->owner;
+	struct other other;
+
+	CHECK(yielding->busy);
+	yielding->busy = false;
+	err = had_read(err, message, size, &other);
+	if (err == ERR_UNAVAILABLE)
+		return; /* all is announced once it is back */
+	if (err == 0 && !other.secondary && yield_stands(node, yielding))
+		master_held_yield(&node->master, &yielding->held, node_now(node));
+	else
+		yield_doubt(node, yielding->domain);
+}
+
+static struct yielding *yielding_find_free(struct cluster *cluster)
+{
+	for (uint32_t i = 0; i < YIELDS_AT_ONCE; i++) {
+		if (!cluster->yieldings[i].busy)
+			return &cluster->yieldings[i];
+	}
+	return NULL;
+}
+
+static void yield_ask(struct node *node, const struct query *query, struct msg_bytes key,
+	uint32_t place)
+{
+	struct index_key name = key_of(node, key.data, (uint32_t)key.size);
+	struct yielding *yielding = yielding_find_free(&node->cluster);
+	struct ask *ask = NULL;
+
+	if (yielding != NULL)
+		ask = ask_send(node, place,
+			have_message(node, &name, query->held.generation),
+			yield_answered);
+	if (ask == NULL) {
+		yield_doubt(node, query->call.domain);
+		return;
+	}
+	ask->owner = yielding;
+	*yielding = (struct yielding){
+		.busy = true,
+		.held = query->held,
+		.id = query->call.id,
+		.domain = query->call.domain,
+		.epoch = query->call.epoch,
+		.kept = query->kept,
+	};
+}
+
+void yield_run(struct node *node, const struct query *query, struct msg_bytes key)
+{
+	const struct dir_call *call = &query->call;
+	const struct held *held = &query->held;
+	struct named named = keepers_named(node, &call->entry);
+	bool can_ask = named.place != PEER_LIMIT;
+
+	if (!named.any || is_passing(node, &call->id, held))
+		return;
+	if ((!held->softpin || PLANTED(BELIEVED_ENTRY)) && can_ask)
+		master_held_yield(&node->master, held, node_now(node));
+	else if (held->softpin && !epoch_is_complete(node, call->domain, call->epoch))
+		yield_doubt(node, call->domain);
+	else if (held->softpin && can_ask && key.data != NULL)
+		yield_ask(node, query, key, named.place);
+}

@@ -1,0 +1,137 @@
+#!/usr/bin/python3
+"""What `cenote put`, `ls` and `rm` do to objects, and print. One case per function;
+`test_commands.py NAME` runs one. Each has a node of its own.
+
+Runs the programs of the build directory that $CENOTE_BUILD names, build/ if not set.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / os.environ.get("CENOTE_BUILD", "build")
+KEYS = ("a/1", "a/2", "a/10", "b/1", "c")
+
+
+class Node:
+    """A daemon, with a directory of its own, and the command with its socket."""
+
+    def __init__(self, directory):
+        self.directory = pathlib.Path(directory)
+        self.env = {**os.environ, "CENOTE_SOCKET": str(self.directory / "cenote.sock")}
+        reader, writer = os.pipe()
+        with os.fdopen(reader) as ready, open(self.directory / "log", "wb") as log:
+            self.process = subprocess.Popen(
+                # It ends with this process, too.
+                ["setpriv", "--pdeathsig", "TERM", BUILD / "cenoted", "--run-dir", self.directory,
+                 "--ready-fd", str(writer), "--pool", "64M"],
+                pass_fds=[writer], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            os.close(writer)
+            assert ready.readline().startswith("ready"), (self.directory / "log").read_text()
+
+    def run(self, *args, status=0, data=b""):
+        """(standard output, standard error) of `cenote ARGS`."""
+        done = subprocess.run([BUILD / "cenote", *args], input=data, capture_output=True, check=False,
+                              env=self.env, timeout=60)
+        if done.returncode != status:
+            raise AssertionError(f"cenote {args}: status {done.returncode}, not {status}: {done.stdout}{done.stderr}")
+        return done.stdout, done.stderr.decode()
+
+    def fill(self):
+        for key in KEYS:
+            self.run("put", key, data=key.encode())
+
+    def listed(self, *args):
+        return [entry["key"] for entry in json.loads(self.run("ls", "--json", *args)[0])]
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(60)
+        shm = self.directory / "shm"
+        if os.path.ismount(shm):
+            subprocess.run(["umount", "--lazy", shm], check=True)
+        log = (self.directory / "log").read_text(errors="replace")
+        assert status == 0 and "Sanitizer" not in log and "check failed" not in log, log
+
+
+def case_put_replace(node):
+    node.run("put", "k", data=b"old")
+    said = node.run("put", "k", data=b"new", status=1)[1]
+    assert "EXISTS" in said, said
+    assert node.run("get", "k")[0] == b"old"
+    node.run("put", "--replace", "k", data=b"new")
+    assert node.run("get", "k")[0] == b"new"
+    file = node.directory / "file"
+    file.write_bytes(bytes(300_000))
+    node.run("put", "--replace", "--softpin", "k", str(file))
+    assert node.run("get", "k")[0] == bytes(300_000)
+    stat = json.loads(node.run("stat", "--json", "k")[0])
+    assert stat["softpin"] is True and stat["size"] == 300_000, stat
+    node.run("put", "--replace", "absent", data=b"1")
+    assert node.run("get", "absent")[0] == b"1"
+
+
+def case_ls_regex(node):
+    node.fill()
+    assert node.listed() == sorted(KEYS)
+    assert node.listed("--regex", "^a/.$|c") == ["a/1", "a/2", "c"]
+    assert node.listed("a/", "--regex=1") == ["a/1", "a/10"]
+    assert node.listed("--regex=nothing") == []
+    said = node.run("ls", "--regex", "/1$")[0].decode()
+    assert said.splitlines()[-1].startswith("2 objects, ") and "b/1" in said, said
+    said = node.run("ls", "--regex", "(", status=1)[1]
+    assert said.startswith('cenote: ls: BAD_ARGUMENT: ') and '"("' in said, said
+
+
+def case_rm_prefix(node):
+    node.fill()
+    assert node.run("rm", "--prefix", "a/1")[0] == b"removed 2 objects\n"
+    assert node.run("rm", "--prefix=a/1")[0] == b"removed 0 objects\n"
+    assert node.listed() == ["a/2", "b/1", "c"]
+    assert node.run("rm", "c", "x", "--prefix", "b")[0] == b'absent "x"\nremoved 1 of 2\nremoved 1 objects\n'
+    assert node.run("rm", "--prefix", "")[0] == b"removed 1 objects\n"
+    assert node.listed() == []
+
+
+def case_rm_regex(node):
+    node.fill()
+    assert node.run("rm", "--regex", "^a/[0-9]$")[0] == b"removed 2 objects\n"
+    assert node.run("rm", "--regex", "^a/[0-9]$")[0] == b"removed 0 objects\n"
+    assert node.listed() == ["a/10", "b/1", "c"]
+    said = node.run("rm", "--regex", "[a", status=1)
+    assert said[0] == b"" and said[1].startswith("cenote: rm: BAD_ARGUMENT: "), said
+    said = node.run("rm", "--regex=a", "--prefix=b", status=2)[1]
+    assert "do not go together" in said, said
+    assert node.listed() == ["a/10", "b/1", "c"]
+
+
+def main():
+    cases = {n.removeprefix("case_"): f for n, f in globals().items() if n.startswith("case_")}
+    chosen = sys.argv[1:] or list(cases)
+    unknown = [n for n in chosen if n not in cases]
+    if unknown:
+        sys.exit(f"no case {', '.join(unknown)}; there are {', '.join(cases)}")
+    failed = 0
+    for name in chosen:
+        with tempfile.TemporaryDirectory(prefix="cenote-commands-") as directory:
+            try:
+                node = Node(directory)
+                try:
+                    cases[name](node)
+                finally:
+                    node.end()
+                print(f"ok     {name}", flush=True)
+            except (AssertionError, OSError, subprocess.SubprocessError) as error:
+                failed += 1
+                print(f"FAILED {name}: {error}\n  again: {sys.executable} tests/e2e/test_commands.py {name}", flush=True)
+    print(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,187 @@
+/*
+ * keep.c - who keeps what, by what lies in the pools and on the disks.
+ *
+ * A node keeps an object if a READY one in its pool says so, or if the object lies on its disk
+ * alone. That must be true of one node at least as long as the object must be there: copies
+ * that may leave a pool at any time do not count, nor does what others believe. So an object
+ * is lost when the last who keeps it loses pool and disk, and by nothing else.
+ */
+#include "sim/cluster/cluster.h"
+
+#include "base/check.h"
+#include "core/disk.h"
+#include "node/node_priv.h"
+
+/* ---- what a host keeps --------------------------------------------------- */
+
+static bool is_kept(const struct slot *slot)
+{
+	return slot_kind_of(atomic_load(&slot->state)) == SLOT_READY &&
+	       (slot->flags & (SLOT_SOFTPIN | SLOT_SECONDARY)) == SLOT_SOFTPIN;
+}
+
+/* READY in its pool, as a copy that may go. */
+static bool has_copy(const struct host *host, uint64_t generation)
+{
+	const struct share *share = &host->world.share;
+	uint32_t nslots = atomic_load(&share->header->nslots);
+
+	for (uint32_t at = 0; at < nslots; at++) {
+		const struct slot *slot = &share->slots[at];
+
+		if (slot_kind_of(atomic_load(&slot->state)) == SLOT_READY &&
+			slot->flags & SLOT_SECONDARY && slot->generation == generation)
+			return true;
+	}
+	return false;
+}
+
+static bool keeps_in_pool(const struct host *host, uint64_t generation)
+{
+	const struct share *share = &host->world.share;
+	uint32_t nslots = atomic_load(&share->header->nslots);
+
+	for (uint32_t at = 0; at < nslots; at++) {
+		if (share->slots[at].generation == generation &&
+			is_kept(&share->slots[at]))
+			return true;
+	}
+	return false;
+}
+
+/* While its daemon is down, what a start would adopt: a record goes after the mark. */
+static bool keeps_on_disk(const struct host *host, uint32_t key, uint64_t generation)
+{
+	const struct master *master;
+	struct index_key name;
+	uint32_t entry;
+
+	if (!host->has_disk)
+		return false;
+	if (!host_is_up(host))
+		return sim_tier_find(&host->tier.committed, generation) != NULL &&
+		       !has_copy(host, generation);
+	master = &host->world.node->master;
+	name = sim_key(host, key);
+	entry = master_disk_find(master, &name);
+	return entry != DISK_NONE &&
+	       disk_entry(&master->disk, entry)->generation == generation;
+}
+
+bool host_keeps(const struct host *host, uint32_t key, uint64_t generation)
+{
+	return keeps_in_pool(host, generation) || keeps_on_disk(host, key, generation);
+}
+
+bool host_has_copy(const struct host *host, uint64_t generation)
+{
+	return keeps_in_pool(host, generation) || has_copy(host, generation) ||
+	       (host->has_disk &&
+		       sim_tier_find(&host->tier.committed, generation) != NULL);
+}
+
+/* ---- of a put ------------------------------------------------------------ */
+
+static bool look_at(struct sim *sim, struct put *put)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		if (!host_keeps(&sim->hosts[i], put->key, put->generation))
+			continue;
+		any = true;
+		put->kept_ns[i] = sim->now_ns;
+	}
+	return any;
+}
+
+static void nobody_keeps(struct sim *sim, struct put *put)
+{
+	if (put_must_be_there(sim, put, sim->now_ns, sim->now_ns))
+		sim_fail(sim,
+			"put %" PRIu64 " of key %s, generation %" PRIx64
+			", is kept by nobody",
+			put->id, key_name(sim, put->key), put->generation);
+	put->unkept = put->over_ns != 0;
+}
+
+void keepers_look(struct sim *sim)
+{
+	for (uint32_t key = 0; key < sim->profile.keys; key++) {
+		list_for_each (at, &sim->ledger.keys[key].puts) {
+			struct put *put = container_of(at, struct put, entry);
+
+			if (put->generation != 0 && put->softpin && !put->unkept &&
+				put->lost_ns == 0 && !look_at(sim, put))
+				nobody_keeps(sim, put);
+		}
+	}
+}
+
+static bool was_keeper(const struct put *put, unsigned host, uint64_t since)
+{
+	uint64_t last = 0;
+
+	for (unsigned i = 0; i < SIM_HOSTS; i++)
+		last = MAX(last, put->kept_ns[i]);
+	/* Nobody has looked yet, or nobody keeps what may go. */
+	if (last == 0)
+		return put->host == host;
+	return put->kept_ns[host] != 0 && put->kept_ns[host] >= MIN(since, last);
+}
+
+bool keeper_was_away(const struct sim *sim, uint32_t asker, const struct put *put,
+	uint64_t from, uint64_t to)
+{
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		if (was_keeper(put, i, from) &&
+			trouble_was_between(sim, asker, i, from, to))
+			return true;
+	}
+	return false;
+}
+
+bool keeper_was_troubled(
+	const struct sim *sim, const struct put *put, uint64_t from, uint64_t to)
+{
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		if (was_keeper(put, i, from) && trouble_was_at(sim, i, from, to))
+			return true;
+	}
+	return false;
+}
+
+/* ---- loss ---------------------------------------------------------------- */
+
+static void put_is_lost(struct host *host, struct put *put)
+{
+	struct sim *sim = host->sim;
+
+	if (host->was_empty && put_must_be_there(sim, put, sim->now_ns, sim->now_ns))
+		sim_fail(sim,
+			"host %u was drained and empty, and put %" PRIu64
+			" of key %s was kept there alone",
+			host->index, put->id, key_name(sim, put->key));
+	if (put->softpin && put->acked_ns > 0)
+		sim_cover(sim, COVER_LAST_KEEPER_LOST);
+	put->lost_ns = sim->now_ns;
+}
+
+void keeper_lost(struct host *host)
+{
+	struct sim *sim = host->sim;
+
+	for (uint32_t key = 0; key < SIM_KEYS; key++) {
+		list_for_each (at, &sim->ledger.keys[key].puts) {
+			struct put *put = container_of(at, struct put, entry);
+			bool had = put->host == host->index ||
+				   put->kept_ns[host->index] != 0;
+
+			if (!had || put->lost_ns != 0)
+				continue;
+			if (put->softpin && put->acked_ns > 0 && look_at(sim, put))
+				continue;
+			put_is_lost(host, put);
+		}
+	}
+}
