@@ -191,16 +191,21 @@ static uint64_t held_now(struct master *master, uint64_t now)
 	return bytes;
 }
 
-bool master_load_fits(struct master *master, uint64_t size, uint32_t klen, uint64_t now)
+uint64_t master_run_bytes(uint64_t size, uint32_t klen)
 {
 	uint64_t align;
-	uint64_t bytes = extent_round(slot_run_size(size, (uint16_t)klen), &align);
+
+	return extent_round(slot_run_size(size, (uint16_t)klen), &align);
+}
+
+bool master_load_fits(struct master *master, uint64_t run_bytes, uint64_t now)
+{
 	uint64_t used = held_now(master, now) + master->bytes_of[OBJECT_WRITING] +
 			master->granted_bytes + master->room.promised;
 
 	if (!disk_is_usable(master) && !hand_is_allowed(master) && !master->hand.expected)
 		used += master->bytes_of[OBJECT_DIRTY] + master->bytes_of[OBJECT_SPENT];
-	return used + bytes <= master->share->header->pool_size;
+	return used + run_bytes <= master->share->header->pool_size;
 }
 
 void master_load_promise(struct master *master, int64_t run_bytes)

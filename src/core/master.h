@@ -335,9 +335,11 @@ enum load_verdict master_load_start(struct master *master, uint32_t entry,
  * then. */
 int master_load_done(
 	struct master *master, uint32_t slot, int err, uint64_t checksum, uint64_t now);
-/* Whether an object of so many bytes could come in beside what is held, written and
- * promised to batches now. */
-bool master_load_fits(struct master *master, uint64_t size, uint32_t klen, uint64_t now);
+/* Bytes of the pool that an object takes. */
+uint64_t master_run_bytes(uint64_t size, uint32_t klen);
+/* Whether so many more could come in beside what is held, written and promised to batches
+ * now. */
+bool master_load_fits(struct master *master, uint64_t run_bytes, uint64_t now);
 /* Bytes that a batch has been promised, and has loaded or given up (negative). */
 void master_load_promise(struct master *master, int64_t run_bytes);
 

@@ -132,7 +132,7 @@ static void fetch_unpromise(struct node *node, struct fetch *fetch)
 /* A batch's items ask for no more than can be there at once. */
 static bool fetch_is_promised(struct node *node, struct fetch *fetch)
 {
-	uint64_t align;
+	uint64_t bytes = master_run_bytes(fetch->size, fetch->key_size);
 
 	list_for_each (at, waiters_bucket(node, fetch->hash)) {
 		const struct op *op = container_of(at, struct op, wait_entry);
@@ -140,11 +140,9 @@ static bool fetch_is_promised(struct node *node, struct fetch *fetch)
 		if (op->fetch == fetch && op->parent == NULL)
 			return true;
 	}
-	if (!master_load_fits(
-		    &node->master, fetch->size, fetch->key_size, node_now(node)))
+	if (!master_load_fits(&node->master, bytes, node_now(node)))
 		return false;
-	fetch->promised = extent_round(
-		slot_run_size(fetch->size, (uint16_t)fetch->key_size), &align);
+	fetch->promised = bytes;
 	master_load_promise(&node->master, (int64_t)fetch->promised);
 	return true;
 }

@@ -142,7 +142,7 @@ bool fetch_join(struct node *node, struct op *op)
 	op->fetch = fetch;
 	op->fetch_joined = ++node->cluster.joins;
 	op->began = node_now(node);
-	waiters_add(node, op);
+	waiters_add_for_bytes(node, op);
 	if (is_new)
 		fetch_look(node, fetch);
 	return true;

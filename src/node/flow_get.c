@@ -21,8 +21,9 @@
 #define LEASE_SPARE   4u
 #define LEASE_SPEED   1000000000ull /* bytes a second, before any was measured */
 
-#define FROM_DISK "back from the disk"
-#define FROM_NODE "from another node"
+#define FROM_DISK  "back from the disk"
+#define FROM_NODE  "from another node"
+#define NOT_BESIDE "beside what else is wanted now"
 
 /* Who waits for a key for so long asks the directory once more: it may have forgotten. */
 #define WAIT_AGAIN_NS 1800000000000ull
@@ -165,6 +166,18 @@ static void get_no_room(
 		use.condemned, use.writing);
 }
 
+/* What fitted when a batch asked may fit no longer, as others have found and hold what was
+ * free then: those who hold what each other waits for would do so until the deadline.
+ * `promised`: 0: to none yet. */
+static bool get_is_stuck(
+	struct node *node, const struct op *op, uint64_t promised, uint64_t size)
+{
+	uint64_t more = promised == 0 ? master_run_bytes(size, op->key.size) : 0;
+
+	return op->parent != NULL && node_now(node) - op->began >= WAIT_STUCK_NS &&
+	       !master_load_fits(&node->master, more, node_now(node));
+}
+
 /* Its time is over while the load is under way. */
 static void get_late(struct node *node, struct op *op)
 {
@@ -202,15 +215,20 @@ void get_load(struct node *node, struct op *op, uint32_t entry)
 			get_elsewhere(node, op);
 			return;
 		case LOAD_REFUSED:
-			get_no_room(
-				node, op, FROM_DISK, "beside what else is wanted now");
+			get_no_room(node, op, FROM_DISK, NOT_BESIDE);
 			return;
 		}
 	}
-	if (node_now(node) < op->deadline)
-		waiters_add(node, op);
-	else
+	if (node_now(node) >= op->deadline) {
 		get_late(node, op);
+	} else if (op->load->state == LOADS_ROOM &&
+		   get_is_stuck(node, op, op->load->promised, op->size)) {
+		load_leave(node, op);
+		node->stats.loads_refused++;
+		get_no_room(node, op, FROM_DISK, NOT_BESIDE);
+	} else {
+		waiters_add_for_bytes(node, op);
+	}
 }
 
 /* ---- on another node ----------------------------------------------------- */
@@ -240,7 +258,7 @@ static void fetch_failed(struct node *node, struct op *op, const char *key)
 			", could not be got from node %016" PRIx64 ": %s",
 			key, op->generation, op->number, err_text(op->failure));
 	else if (op->failure == ERR_NO_SPACE)
-		get_no_room(node, op, FROM_NODE, "beside what else is wanted now");
+		get_no_room(node, op, FROM_NODE, NOT_BESIDE);
 	else
 		op_error(node, op, op->failure,
 			"the object under the key %s, generation %" PRIu64 " and %" PRIu64
@@ -308,8 +326,14 @@ static void get_fetch(struct node *node, struct op *op)
 		(void)fetch_join(node, op);
 	} else if (is_late) {
 		fetch_late(node, op);
+	} else if (op->fetch->state == FETCH_ROOM &&
+		   get_is_stuck(node, op, op->fetch->promised, op->fetch->size)) {
+		op->size = op->fetch->size;
+		fetch_leave(node, op);
+		node->cluster.stats.fetches_refused++;
+		get_no_room(node, op, FROM_NODE, NOT_BESIDE);
 	} else {
-		waiters_add(node, op);
+		waiters_add_for_bytes(node, op);
 	}
 }
 

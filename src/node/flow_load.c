@@ -143,13 +143,13 @@ void load_has_room(struct node *node, struct load *load)
 static bool load_is_promised(struct node *node, struct load *load, const struct op *op)
 {
 	const struct disk_entry *entry = entry_of(node, load);
-	uint64_t align;
+	uint64_t bytes = master_run_bytes(entry->size, entry->klen);
 
 	if (op->parent == NULL)
 		return true;
-	if (!master_load_fits(&node->master, entry->size, entry->klen, node_now(node)))
+	if (!master_load_fits(&node->master, bytes, node_now(node)))
 		return false;
-	load->promised = extent_round(slot_run_size(entry->size, entry->klen), &align);
+	load->promised = bytes;
 	master_load_promise(&node->master, (int64_t)load->promised);
 	return true;
 }

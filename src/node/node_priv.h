@@ -510,6 +510,10 @@ int64_t info_config(const struct node *node, char *text, size_t size);
 /* Where ops with a key of this hash wait. */
 struct list *waiters_bucket(const struct node *node, uint64_t hash);
 void waiters_add(struct node *node, struct op *op);
+/* For what is read or copied since op->began: an item of a batch looks again, more and more
+ * seldom, whether what the batch holds meanwhile is in its own way. */
+#define WAIT_STUCK_NS 100000000ull
+void waiters_add_for_bytes(struct node *node, struct op *op);
 void waiters_del(struct op *op);
 void waiters_wake(struct node *node, uint64_t hash);
 /* Who waits for any key. */

@@ -18,6 +18,17 @@ void waiters_add(struct node *node, struct op *op)
 	op_set_deadline(node, op);
 }
 
+void waiters_add_for_bytes(struct node *node, struct op *op)
+{
+	uint64_t now = node_now(node);
+
+	waiters_add(node, op);
+	if (op->parent != NULL)
+		heap_set(&node->timers, timer_of_op(node, op),
+			MIN(op->deadline,
+				time_after(now, MAX(now - op->began, WAIT_STUCK_NS))));
+}
+
 void waiters_del(struct op *op)
 {
 	list_del(&op->wait_entry);
