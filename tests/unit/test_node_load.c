@@ -238,6 +238,60 @@ static void test_batch_is_told_at_once_what_does_not_fit(void **state)
 	assert_int_equal(node_master(world.node)->room.promised, 0);
 }
 
+static void send_get_in_batch(struct lane_id lane, const char *key, uint64_t timeout)
+{
+	const struct msg_get get = {.key = text(key), .timeout_ns = timeout};
+	unsigned char buffer[512];
+	struct msg_pack pack;
+
+	msg_pack_init(&pack, buffer, sizeof(buffer));
+	msg_pack_add(
+		&pack, msg_get_encode(msg_pack_tail(&pack), msg_pack_room(&pack), &get));
+	assert_true(
+		sim_send(&world, lane, buffer, msg_pack_finish(&pack, MSG_TYPE_BATCH)));
+}
+
+/* It fitted beside what was held when it asked, but what was to go for it is held since. */
+static void test_batch_does_not_wait_for_what_others_came_to_hold(void **state)
+{
+	struct guest guest = attach(), holder, other;
+	struct msg_batch_done done;
+	struct msg_error error;
+	struct msg_found found;
+	struct msg_bytes reply;
+	char key[16];
+
+	(void)state;
+	for (unsigned i = 0; i < 5; i++) {
+		(void)snprintf(key, sizeof(key), "p%u", i);
+		send_object(&guest, key, MIB / 4 * 3, PUT_SOFTPIN | PUT_DURABLE);
+		pass(SECOND);
+		(void)want_done(guest.lane);
+	}
+	lose_host(&guest);
+	holder = attach();
+	want_pinned(&holder, "p0");
+	want_pinned(&holder, "p1");
+	want_pinned(&holder, "p2");
+	/* What puts can have still; it cannot go before it is on disk. */
+	tier.trouble.slow = 100;
+	end(&guest, start(&guest, "dirty", MIB / 8 * 7, PUT_SOFTPIN));
+	/* And what is kept for loads. */
+	send_get(holder.lane, "p3", 0, 30 * SECOND);
+	send_get_in_batch(guest.lane, "p4", 30 * SECOND);
+	want_nothing(guest.lane);
+	other = attach();
+	send_get(other.lane, "dirty", 0, SECOND);
+	WANT(other.lane, found, &found);
+	pass(5 * SECOND);
+	WANT(guest.lane, batch_done, &done);
+	assert_int_equal(msg_unpack(&done.replies, &reply), 1);
+	assert_int_equal(msg_error_decode(reply.data, reply.size, &error), 0);
+	assert_int_equal(error.code, ERR_NO_SPACE);
+	assert_int_equal(node_master(world.node)->room.promised, 0);
+	assert_sound();
+}
+
 /* ---- list ---------------------------------------------------------------- */
 
 static unsigned list_all(struct guest *guest, const char *prefix, unsigned *ret_pages)
@@ -371,6 +425,7 @@ static const struct CMUnitTest tests[] = {
 	ON_DISK(test_read_errors_are_told_and_not_kept),
 	ON_DISK(test_spoiled_bytes_are_never_served),
 	ON_DISK(test_batch_is_told_at_once_what_does_not_fit),
+	ON_DISK(test_batch_does_not_wait_for_what_others_came_to_hold),
 	ON_DISK(test_list_has_what_is_in_the_pool_and_on_disk),
 	ON_DISK(test_list_whose_caller_is_gone_ends_sound),
 	ON_DISK(test_lease_has_a_length_within_the_settings),
