@@ -84,6 +84,7 @@ static uint32_t adopt_entry(
 		.wanted = (uint8_t)record->wanted,
 		.softpin = record->softpin,
 		.counted = record->counted,
+		.durable = record->durable,
 		.indexed = true,
 	};
 	uint32_t number = disk_entry_new(&master->disk, &entry);

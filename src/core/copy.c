@@ -101,19 +101,19 @@ enum load_verdict master_copy_start(struct master *master,
 	return LOAD_STARTED;
 }
 
-void master_copy_know(struct master *master, uint32_t slot, uint64_t expires,
-	bool counted, uint16_t readers_left, uint16_t wanted)
+void master_copy_know(
+	struct master *master, uint32_t slot, const struct copy_request *said)
 {
 	struct slot *there = slot_at(master, slot);
 
 	CHECK(is_being_fetched(master, slot));
-	there->expires = expires;
-	there->counted = counted;
-	there->readers_left = readers_left;
-	there->wanted = keepers_wanted(wanted);
-	there->flags &= ~(uint32_t)SLOT_EXPIRES;
-	if (expires != UINT64_MAX)
-		there->flags |= SLOT_EXPIRES;
+	there->expires = said->expires;
+	there->counted = said->counted;
+	there->readers_left = said->readers_left;
+	there->wanted = keepers_wanted(said->wanted);
+	there->flags &= ~(uint32_t)(SLOT_EXPIRES | SLOT_DURABLE);
+	there->flags |= (said->expires != UINT64_MAX ? SLOT_EXPIRES : 0u) |
+			(said->durable ? SLOT_DURABLE : 0u);
 }
 
 static void copy_show(struct master *master, uint32_t slot, uint64_t now)

@@ -462,6 +462,7 @@ void master_change_get(const struct master *master, uint32_t entry, bool *ret_dr
 		.wanted = there->wanted,
 		.softpin = there->softpin,
 		.counted = there->counted,
+		.durable = there->durable,
 	};
 	*ret_value = in_pool ? slot_at(master, there->slot)->off : UINT64_MAX;
 }

@@ -81,6 +81,7 @@ struct disk_entry {
 	uint8_t loading : 1;    /* `slot` is WRITING, being read into */
 	uint8_t corrupt : 1;    /* its bytes were not what they should be */
 	uint8_t again : 1;      /* it changed while a change of it was under way */
+	uint8_t durable : 1;    /* whoever keeps it is to have it on disk */
 	uint8_t wanted;         /* nodes that are to keep it */
 };
 _Static_assert(sizeof(struct disk_entry) == 96, "an entry");

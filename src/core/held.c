@@ -88,6 +88,7 @@ void master_held_at(const struct master *master, uint32_t slot, struct held *ret
 		.wanted = keepers_wanted(there->wanted),
 		.softpin = (there->flags & SLOT_SOFTPIN) != 0,
 		.secondary = is_secondary(master, slot),
+		.durable = (there->flags & SLOT_DURABLE) != 0,
 	};
 }
 
@@ -103,6 +104,7 @@ static void tell_entry(const struct master *master, uint32_t entry, struct held 
 		.hash = there->hash,
 		.wanted = keepers_wanted(there->wanted),
 		.softpin = there->softpin,
+		.durable = there->durable,
 	};
 }
 

@@ -42,6 +42,7 @@ static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
 	there->wanted = what->wanted;
 	there->namespace_id = 0;
 	there->flags = SLOT_COPY | (what->softpin ? SLOT_SOFTPIN : 0u) |
+		       (what->durable ? SLOT_DURABLE : 0u) |
 		       (what->expires != UINT64_MAX ? SLOT_EXPIRES : 0u);
 }
 
@@ -90,6 +91,7 @@ enum load_verdict master_load_start(struct master *master, uint32_t entry,
 		.wanted = there->wanted,
 		.softpin = there->softpin,
 		.counted = there->counted,
+		.durable = there->durable,
 	};
 	uint32_t block, slot;
 

@@ -167,7 +167,7 @@ struct disk_record {
 	uint64_t size, generation, checksum;
 	uint64_t expires; /* UINT64_MAX = never */
 	uint16_t readers_left, klen, wanted;
-	bool softpin, counted;
+	bool softpin, counted, durable;
 };
 
 /* After master_recover(), for each record that the start found, by rising `off`. 0: it is
@@ -378,7 +378,7 @@ struct copy_request {
 	uint64_t size, generation;
 	uint64_t expires; /* here; UINT64_MAX = never */
 	uint16_t readers_left, wanted;
-	bool softpin, counted;
+	bool softpin, counted, durable;
 };
 
 /*
@@ -390,9 +390,9 @@ struct copy_request {
 enum load_verdict master_copy_start(struct master *master,
 	const struct copy_request *copy, struct ticket *ticket, uint64_t now,
 	uint32_t *ret_slot);
-/* What its source has said of it since, before it is done. */
-void master_copy_know(struct master *master, uint32_t slot, uint64_t expires,
-	bool counted, uint16_t readers_left, uint16_t wanted);
+/* What its source has said of it since, before it is done: all but what names it, and softpin. */
+void master_copy_know(
+	struct master *master, uint32_t slot, const struct copy_request *said);
 /* 0: READY, secondary, and the caller pins it before anything else happens. ERR_REMOVED: its
  * generation was ended meanwhile. ERR_EXISTS: a put of the key was READY first. Else `err`
  * comes back. The slot is free then. `checksum`: of the bytes, kept for readers elsewhere. */
@@ -457,7 +457,7 @@ struct held {
 	uint64_t expires; /* UINT64_MAX = never */
 	uint64_t hash;    /* of the key, as this pool has it */
 	uint16_t wanted;  /* nodes that are to keep it, at least 1 */
-	bool softpin, secondary;
+	bool softpin, secondary, durable;
 };
 
 /* What is READY or on disk, from the cursor on (0: from the start), looking at no more than

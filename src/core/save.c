@@ -227,6 +227,7 @@ static uint32_t save_entry(struct master *master, uint32_t slot, uint32_t run)
 		.state = DISK_SAVING,
 		.wanted = (uint8_t)there->wanted,
 		.softpin = (there->flags & SLOT_SOFTPIN) != 0,
+		.durable = (there->flags & SLOT_DURABLE) != 0,
 		.counted = there->counted != 0,
 		.writing = true,
 	};

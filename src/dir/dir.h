@@ -123,7 +123,8 @@ enum dir_op {
 	 * has the bytes until it says otherwise, and must be told of a removal. Only where
 	 * DIR_HOLDERS others are named it is a holder no more. `from` 0: nobody gives it, and
 	 * the caller is one keeper more if there are fewer than `wanted`. DIR_EXISTS, and
-	 * nothing changes: the caller keeps it beside `from`, or there are enough. DIR_GONE:
+	 * nothing changes: the caller keeps it beside `from`, or there are enough; with `fewer`
+	 * set `from` gives its role up to a caller that keeps it already, too. DIR_GONE:
 	 * the entry has another generation, or `from` is not its keeper, or there is no room
 	 * for one holder more. DIR_DONE: the caller is a keeper, now or before. */
 	DIR_OP_HAND_OVER,
@@ -164,7 +165,7 @@ struct dir_call {
 	uint32_t flags; /* DIR_SOFTPIN */
 	uint16_t wanted;
 	enum dir_role role;
-	bool replace, lost;
+	bool replace, lost, fewer;
 	uint64_t from, from_incarnation, token;
 	uint64_t wait_ns, bury_ns;
 	uint64_t ttl_ns; /* of a publish or an announcement: the entry's; 0: for ever */

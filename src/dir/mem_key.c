@@ -379,7 +379,7 @@ static int run_hand_over(struct run *run)
 	if (from == NULL || from->role != DIR_KEEPER)
 		return say(run, keeps ? DIR_DONE : DIR_GONE);
 	/* Two roles on one node would be one. */
-	if (keeps && from != own)
+	if (keeps && from != own && !call->fewer)
 		return say(run, DIR_EXISTS);
 	if (own != NULL || there->holder_count < DIR_HOLDERS)
 		from->role = DIR_SECONDARY;

@@ -182,6 +182,7 @@ static void add_arguments(struct args *args, const struct dir_call *call)
 	case DIR_OP_HAND_OVER:
 		add_caller(args, call);
 		add_number(args, call->from);
+		add(args, "%d", call->fewer);
 		break;
 	case DIR_OP_BURY:
 		add_number(args, call->generation);

@@ -101,6 +101,7 @@ struct peer {
 	bool left;     /* it said so, and neither was up nor has greeted since */
 	bool replaced; /* another node is at its endpoint: it is gone for good */
 	uint64_t free_bytes; /* that it would keep for others, when it last said so */
+	bool no_disk;        /* it said so since it is up */
 	uint64_t
 		generation; /* the highest it knew when it said something last; 0: nothing yet */
 	uint64_t epochs[DIR_DOMAINS]; /* under which it has announced all */
@@ -315,6 +316,7 @@ struct fetch {
 struct swapout {
 	bool busy;
 	bool doubted; /* the directory may have another keeper of it already */
+	bool fewer;   /* who keeps it already will do */
 	struct held held;
 	uint32_t key_size;
 	unsigned char key[KEY_LIMIT];
@@ -332,7 +334,9 @@ enum drain_state {
 struct drain {
 	enum drain_state state;
 	uint64_t cursor, before; /* of master_held_next(); and of the last look */
-	bool any;                /* the walk has met something that is kept */
+	bool any;                /* the walk has met something that is kept, */
+	uint64_t need_disk;      /* so much that is durable, and no peer has a disk; */
+	uint64_t needed_disk;    /* the last walk had met so much */
 	uint64_t retry_ns;       /* no look before */
 	struct held held;
 };
@@ -359,7 +363,6 @@ struct rebuild {
 	bool looked;      /* and these are known */
 	uint64_t retry_ns, bytes;
 	uint32_t tries;
-	bool durable;
 	uint32_t key_size; /* 0: not known yet */
 	unsigned char key[KEY_LIMIT];
 };
@@ -592,6 +595,7 @@ uint32_t peers_up(const struct node *node);
 /* All that are known are, also those that may never be back. */
 bool peers_are_up(const struct node *node);
 /* One is up that is not at these places, a bit each. */
+uint64_t peers_without_disk(const struct node *node); /* that said so, a bit each */
 bool peers_any_beside(const struct node *node, uint64_t places);
 /* Some are live and cannot be asked now. */
 bool peers_any_suspect(const struct node *node);
@@ -823,6 +827,8 @@ const char *swapouts_check(const struct node *node);
  * run of so many bytes. False: none would take it, or as many as may be are under way. */
 bool swapout_offer(struct node *node, const struct held *held, uint32_t slot,
 	struct msg_bytes key, uint64_t bytes);
+/* It is durable, and no peer that is up is known to have a disk, or may have one. */
+bool swapout_needs_disk(const struct node *node, const struct held *held);
 /* It is being offered. */
 bool swapout_has(const struct node *node, const struct held *held);
 /* The same; and if nobody takes it over, it is announced once more. */

@@ -9,8 +9,8 @@
  *
  * A node that is drained refuses puts and takes over nothing. What it keeps goes to peers as
  * by a swapout, as many at a time; what is only on disk they have read back piece by piece
- * (flow_replica.c), and what is durable goes as well. Copies and cache objects stay, for nobody
- * has a right to them. It is forgotten with the daemon: a restarted one serves again.
+ * (flow_replica.c). What is durable goes to peers that have a disk, and stays while there is none.
+ * Copies and cache objects stay, for nobody has a right to them. It is forgotten with the daemon: a restarted one serves again.
  */
 #include "node/node_priv.h"
 
@@ -63,6 +63,10 @@ static bool drain_offer(struct node *node, const struct held *held)
 
 	if (!master_held_find(&node->master, held, &slot) || swapout_has(node, held))
 		return true;
+	if (swapout_needs_disk(node, held)) {
+		drain->need_disk++;
+		return true;
+	}
 	if (slot == SLOT_NONE) {
 		if (!swapout_is_free(node) ||
 			!keys_ask_one(node, master_held_entry(&node->master, held),
@@ -95,6 +99,8 @@ static void drain_walked(struct node *node)
 
 	drain->cursor = 0;
 	drain->any = false;
+	drain->needed_disk = drain->need_disk;
+	drain->need_disk = 0;
 	if (any && !PLANTED(EMPTY_EARLY)) {
 		drain->retry_ns = node_now(node) + CLUSTER_RETRY;
 		return;

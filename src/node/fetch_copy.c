@@ -322,6 +322,14 @@ static bool replica_is_right(const struct fetch *fetch, const struct msg_replica
 static void fetch_take_replica(struct node *node, struct fetch *fetch,
 	const struct ask *ask, const struct msg_replica *msg)
 {
+	const struct copy_request said = {
+		.expires = time_after(node_now(node), msg->expires_in_ns),
+		.readers_left = msg->readers_left,
+		.wanted = msg->wanted,
+		.counted = (msg->flags & REPLICA_COUNTED) != 0,
+		.durable = (msg->flags & PUT_DURABLE) != 0,
+	};
+
 	source_lease_take(&fetch->lease, ask->peer, msg);
 	if (!replica_is_right(fetch, msg)) {
 		source_unlease(node, &fetch->lease);
@@ -329,9 +337,7 @@ static void fetch_take_replica(struct node *node, struct fetch *fetch,
 		fetch_source_failed(node, fetch, ERR_PROTOCOL);
 		return;
 	}
-	master_copy_know(&node->master, fetch->slot,
-		time_after(node_now(node), msg->expires_in_ns),
-		msg->flags & REPLICA_COUNTED, msg->readers_left, msg->wanted);
+	master_copy_know(&node->master, fetch->slot, &said);
 	fetch->checksum = msg->checksum;
 	if (fetch->lease.there)
 		fetch_begin_move(node, fetch, ask->sent_ns, msg->length_ns);

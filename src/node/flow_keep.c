@@ -56,6 +56,7 @@ int keep_decode(struct op *op)
 	op->size = msg.size;
 	op->from = msg.from;
 	op->saves = msg.durable != 0;
+	op->fewer = msg.fewer != 0;
 	op->deadline = msg.timeout_ns; /* a duration until keep_run() */
 	return 0;
 }
@@ -187,6 +188,7 @@ static void keep_ask(struct node *node, struct op *op)
 	}
 	query->call.generation = op->generation;
 	query->call.from = op->from;
+	query->call.fewer = op->fewer;
 	op->state = KEEPS_ASKED;
 	op_set_deadline(node, op);
 	query_start_for(node, op, query);
@@ -268,7 +270,6 @@ static void keep_save(struct node *node, struct op *op)
 		return;
 	}
 	if (master_is_saved(&node->master, slot)) {
-		node->share->slots[slot].flags |= SLOT_DURABLE;
 		op->state = KEEPS_ASK;
 		keep_ask(node, op);
 		return;
@@ -308,6 +309,8 @@ static void keep_found(struct node *node, struct op *op, uint32_t slot)
 	op->readers = node->share->slots[slot].readers_left;
 	op->began = node_now(node);
 	op->state = op->saves ? KEEPS_SAVE : KEEPS_ASK;
+	if (op->saves) /* in case that it came as a copy of what was not yet */
+		node->share->slots[slot].flags |= SLOT_DURABLE;
 }
 
 static void keep_not_here(struct node *node, struct op *op)

@@ -100,6 +100,7 @@ static void replica_answer(struct node *node, struct op *op, uint32_t slot)
 		.checksum = replica_checksum(node, there),
 		.expires_in_ns = slot_expires_in(node, there),
 		.flags = (there->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0u) |
+			 (there->flags & SLOT_DURABLE ? PUT_DURABLE : 0u) |
 			 (there->counted ? REPLICA_COUNTED : 0u),
 		.readers_left = there->readers_left,
 		.wanted = there->wanted,

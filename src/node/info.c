@@ -427,6 +427,7 @@ static void info_drain(const struct node *node, struct json *json)
 	if (node->cluster.drain.state != DRAIN_OFF) {
 		json_u64(json, "kept_in_pool", drain_left(node));
 		json_u64(json, "only_on_disk", node->master.disk.only);
+		json_u64(json, "durable_and_no_disk", node->cluster.drain.needed_disk);
 	}
 	json_object_end(json);
 }

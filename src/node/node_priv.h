@@ -130,8 +130,9 @@ struct op {
 	uint32_t slot;   /* SLOT_NONE: none. Of a get or a lease: pinned */
 	uint64_t life;
 	uint64_t generation;
-	bool saves;          /* a put that is answered once it is on disk */
-	int failure;         /* what it will answer, once it may */
+	bool saves;  /* a put that is answered once it is on disk */
+	bool fewer;  /* of KEEP: the giver may go even if this node keeps it already */
+	int failure; /* what it will answer, once it may */
 	struct load *load;   /* that it waits for; it is in the bucket of its key then */
 	struct job *job;     /* that looks up keys for it */
 	struct fetch *fetch; /* the same as load, from a peer */

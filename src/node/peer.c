@@ -152,6 +152,17 @@ uint32_t peers_up(const struct node *node)
 	return count;
 }
 
+uint64_t peers_without_disk(const struct node *node)
+{
+	uint64_t places = 0;
+
+	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
+		if (node->cluster.peers[place].no_disk)
+			places |= 1ull << place;
+	}
+	return places;
+}
+
 bool peers_any_beside(const struct node *node, uint64_t places)
 {
 	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
@@ -219,6 +230,7 @@ static void peer_is_up_now(struct node *node, uint32_t place)
 	if (peer->was_cut)
 		announce_all(node);
 	peer->was_gone = peer->was_cut = peer->left = peer->replaced = false;
+	peer->no_disk = false;
 	rebuild_peer_is_up(node);
 	graves_tell(node, place);
 	replaced_tell(node, place);

@@ -181,6 +181,8 @@ static void claim(struct node *node, const struct held *held, uint64_t dead)
 		rebuilder_of(node)->claims = true; /* it is being moved, say */
 		return;
 	}
+	if (held->durable)
+		master_save_first(&node->master, slot);
 	there = &node->share->slots[slot];
 	errand.key = slot_key(node->share, there);
 	errand.key_size = there->klen;
@@ -339,7 +341,7 @@ static void rebuild_ask(struct node *node, struct rebuild *rebuild, uint32_t pla
 		.size = rebuild->held.size,
 		/* Who lost its pool gives its role up as it fetches the bytes. */
 		.from = rebuild->from == peer->id ? 0 : rebuild->from,
-		.durable = rebuild->durable,
+		.durable = rebuild->held.durable,
 		.timeout_ns = SWAPOUT_WAIT_NS,
 	};
 	struct ask *ask = ask_send(node, place,
@@ -423,7 +425,6 @@ static void rebuild_try(struct node *node, struct rebuild *rebuild)
 	if (slot != SLOT_NONE) {
 		there = &node->share->slots[slot];
 		rebuild->key_size = there->klen;
-		rebuild->durable = (there->flags & SLOT_DURABLE) != 0;
 		memcpy(rebuild->key, slot_key(node->share, there), there->klen);
 	}
 	if (rebuild->key_size == 0)

@@ -8,6 +8,7 @@
  *     --NO_SPACE---------------> as before; the peer is not asked until its next beat
  *     --TOO_MANY---------------> as before; it has others to take over first
  *     --EXISTS-----------------> as before; it keeps it already, beside this node
+ *     --NOT_SUPPORTED----------> as before; it has no disk, and is asked for nothing durable
  *     --another error, or none-> as before; and announced, unless the peer did not answer:
  *                                whether the peer is the keeper, the directory says
  *
@@ -15,7 +16,8 @@
  * random is asked, so that not all nodes give to the same one. The peer pulls the bytes as a
  * reader does (flow_replica.c). Nothing is freed here before its word.
  *
- * A node that is drained offers all that it keeps in the same way, see drain.c.
+ * A node that is drained offers all that it keeps in the same way, see drain.c. Where the others
+ * are too few for the keepers that an object is to have, who keeps it already will do.
  *
  * The count of an object's reads goes with the role. What was counted here after the peer had
  * read the count is reported to it.
@@ -51,6 +53,35 @@ uint32_t taker_choose(struct node *node, uint64_t bytes, uint64_t skipped)
 	other = places[rng_below(&cluster->rng, count)];
 	return cluster->peers[other].free_bytes > cluster->peers[one].free_bytes ? other
 										 : one;
+}
+
+/* So many keepers as are wanted there cannot be without a node that is to go. */
+static bool swapout_lowers(const struct node *node, const struct held *held)
+{
+	return node_is_drained(node) && held->wanted > peers_up(node);
+}
+
+/* Whom to offer it; PEER_LIMIT: nobody now. */
+static uint32_t swapout_place(struct node *node, const struct held *held, uint64_t bytes)
+{
+	uint64_t skipped = held->durable ? peers_without_disk(node) : 0;
+	uint32_t place = taker_choose(node, bytes, skipped);
+	uint32_t first = (uint32_t)rng_below(&node->cluster.rng, PEER_LIMIT);
+
+	if (place != PEER_LIMIT || !swapout_lowers(node, held))
+		return place;
+	/* Who keeps it already needs no room for it. */
+	for (uint32_t i = 0; i < PEER_LIMIT; i++) {
+		place = (first + i) % PEER_LIMIT;
+		if (peer_is_up(&node->cluster.peers[place]) && !(skipped >> place & 1))
+			return place;
+	}
+	return PEER_LIMIT;
+}
+
+bool swapout_needs_disk(const struct node *node, const struct held *held)
+{
+	return held->durable && !peers_any_beside(node, peers_without_disk(node));
 }
 
 /* The most that a peer would take. */
@@ -113,20 +144,20 @@ static void swapout_failed(
 	struct node *node, const struct swapout *swapout, uint32_t place, int err)
 {
 	struct cluster *cluster = &node->cluster;
+	struct peer *peer = &cluster->peers[place];
 	uint64_t bytes = node->master.hand.under_way[swapout - cluster->swapouts].bytes;
 
 	if (swapout->doubted)
 		swapout_announce(node, swapout);
-	if (err == ERR_NO_SPACE) {
+	/* It has no room; or others to take over first, or keeps this one beside this node; or it
+	 * can keep nothing durable. */
+	if (err == ERR_NO_SPACE || err == ERR_TOO_MANY || err == ERR_EXISTS ||
+		err == ERR_NOT_SUPPORTED) {
+		peer->free_bytes = err == ERR_NO_SPACE ? 0 : peer->free_bytes + bytes;
+		peer->no_disk |= err == ERR_NOT_SUPPORTED;
 		cluster->stats.swapouts_refused++;
-		cluster->peers[place].free_bytes = 0;
-		return;
-	}
-	/* It has others to take over first, or keeps this one beside this node. */
-	if (err == ERR_TOO_MANY || err == ERR_EXISTS) {
-		cluster->stats.swapouts_refused++;
-		cluster->peers[place].free_bytes += bytes;
-		cluster->swapout_retry_ns = node_now(node) + SWAPOUT_PAUSE_NS;
+		if (err != ERR_NO_SPACE || swapout->fewer)
+			cluster->swapout_retry_ns = node_now(node) + SWAPOUT_PAUSE_NS;
 		return;
 	}
 	cluster->stats.swapouts_failed++;
@@ -177,6 +208,8 @@ static bool swapout_ask(struct node *node, struct swapout *swapout, uint32_t pla
 		.generation = swapout->held.generation,
 		.size = swapout->held.size,
 		.from = node->cluster.id,
+		.durable = swapout->held.durable,
+		.fewer = swapout->fewer,
 		.timeout_ns = SWAPOUT_WAIT_NS,
 	};
 	struct ask *ask = ask_send(node, place,
@@ -195,10 +228,11 @@ static bool swapout_begin(
 	struct cluster *cluster = &node->cluster;
 	struct swapout *swapout = &cluster->swapouts[number];
 	uint64_t bytes = node->master.hand.under_way[number].bytes;
-	uint32_t place = taker_choose(node, bytes, 0);
+	uint32_t place = swapout_place(node, held, bytes);
 
 	CHECK(!swapout->busy && key.size <= KEY_LIMIT);
 	swapout->doubted = false;
+	swapout->fewer = swapout_lowers(node, held);
 	swapout->held = *held;
 	swapout->key_size = (uint32_t)key.size;
 	memcpy(swapout->key, key.data, key.size);
@@ -212,7 +246,7 @@ static bool swapout_begin(
 	if (PLANTED(FREED_EARLY))
 		master_held_yield(&node->master, held, node_now(node));
 	/* Until its next beat. */
-	cluster->peers[place].free_bytes -= bytes;
+	cluster->peers[place].free_bytes -= MIN(bytes, cluster->peers[place].free_bytes);
 	return true;
 }
 
@@ -282,7 +316,7 @@ bool swapout_offer(struct node *node, const struct held *held, uint32_t slot,
 {
 	uint32_t number;
 
-	if (!swapout_is_free(node) || taker_choose(node, bytes, 0) == PEER_LIMIT)
+	if (!swapout_is_free(node) || swapout_place(node, held, bytes) == PEER_LIMIT)
 		return false;
 	number = master_hand_take(&node->master, slot, bytes);
 	return number != HAND_LIMIT && swapout_begin(node, number, held, key);

@@ -267,6 +267,7 @@ static void commit_fill(
 				.klen = record.klen,
 				.wanted = record.wanted,
 				.flags = (record.softpin ? SLOT_SOFTPIN : 0u) |
+					 (record.durable ? SLOT_DURABLE : 0u) |
 					 (record.expires != UINT64_MAX ? SLOT_EXPIRES
 								       : 0u) |
 					 (record.counted ? TIER_COUNTED : 0u),
@@ -423,6 +424,7 @@ static int adopt_record(struct node *node, const struct tier_record *from, uint6
 		.wanted = keepers_wanted(from->wanted),
 		.softpin = (from->flags & SLOT_SOFTPIN) != 0,
 		.counted = (from->flags & TIER_COUNTED) != 0,
+		.durable = (from->flags & SLOT_DURABLE) != 0,
 	};
 
 	if (from->key == NULL || msg_key_check(from->key, from->klen) != 0)

@@ -95,7 +95,9 @@ enum slot_flag {
 	SLOT_LATE = 1u << 3,   /* under WRITING: past its deadline, never becomes READY */
 	SLOT_DOOMED = 1u << 4, /* under WRITING: removed meanwhile, never becomes READY */
 	SLOT_TAKEN = 1u << 5,  /* ended by take: `writer` and `op` name the winner */
-	SLOT_DURABLE = 1u << 7, /* its put's end is answered once it is on disk */
+	SLOT_DURABLE =
+		1u << 7,     /* its put's end is answered once it is on disk, and whoever
+				 * comes to keep it has it on disk, too */
 	SLOT_COPY = 1u << 6, /* under WRITING: the daemon's, no client writes it: what is
 			      * moved, read from the disk or fetched from another node */
 	SLOT_SECONDARY = 1u << 8, /* another node keeps the object: this copy may go */

@@ -33,7 +33,7 @@ static const struct option_spec drain_specs[] = {
 /* Where it stands: 1 it is empty, 0 not yet, or an error. */
 static int drain_look(struct cenote *store, bool tell)
 {
-	uint64_t left = 0, on_disk = 0, handed = 0;
+	uint64_t left = 0, on_disk = 0, handed = 0, durable = 0;
 	bool empty;
 	char *text;
 	int result = cenote_info(store, CENOTE_INFO_STATS, &text);
@@ -44,11 +44,16 @@ static int drain_look(struct cenote *store, bool tell)
 	(void)stats_u64(text, "cluster.drain.kept_in_pool", &left);
 	(void)stats_u64(text, "cluster.drain.only_on_disk", &on_disk);
 	(void)stats_u64(text, "cluster.handed", &handed);
+	(void)stats_u64(text, "cluster.drain.durable_and_no_disk", &durable);
 	cenote_free(text);
 	if (tell || empty) {
 		(void)printf("%s: %" PRIu64 " objects left in the pool, %" PRIu64
 			     " on disk alone; %" PRIu64 " handed over\n",
 			empty ? "empty" : "moving", left, on_disk, handed);
+		if (durable > 0 && !empty)
+			(void)printf("  %" PRIu64 " of them are durable, and no other "
+				     "node has a disk (--disk)\n",
+				durable);
 		(void)tool_flush();
 	}
 	return empty;
@@ -104,8 +109,8 @@ const struct tool_command tool_drain = {
 		"it\n"
 		"keeps to others, those on its disk as well. Ends when it keeps "
 		"nothing;\n"
-		"if the others have no room, it waits until they do. A restart of the\n"
-		"daemon ends the drain.",
+		"while the others have no room, or none of them has a disk for what is\n"
+		"durable, it waits. A restart of the daemon ends the drain.",
 	.operand_min = 0,
 	.operand_max = 0,
 	.options = {drain_specs, ARRAY_LEN(drain_specs)},

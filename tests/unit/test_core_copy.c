@@ -994,19 +994,27 @@ static void test_turning_room_grows_over_a_held_copy(void **state)
 static void test_copy_is_known_better(void **state)
 {
 	struct core core;
+	struct copy_request said;
 	uint32_t slot;
 
 	(void)state;
 	open_small(&core);
+	said = (struct copy_request){.expires = core.now + 50,
+		.counted = true,
+		.readers_left = 4,
+		.wanted = 2,
+		.durable = true};
 	slot = copy_start(&core, "a", 100, COPY_GENERATION(500));
-	master_copy_know(&core.master, slot, core.now + 50, true, 4, 2);
+	master_copy_know(&core.master, slot, &said);
 	assert_int_equal(copy_end(&core, slot, 0), 0);
 	assert_int_equal(core_slot(&core, slot)->counted, 1);
 	assert_int_equal(core_slot(&core, slot)->readers_left, 4);
 	assert_int_equal(core_advance(&core, 50), 1);
 	slot = copy_start(&core, "a", 100, COPY_GENERATION(500));
-	master_copy_know(&core.master, slot, core.now + 50, true, 4, 2);
-	master_copy_know(&core.master, slot, UINT64_MAX, false, 0, 0);
+	said.expires = core.now + 50;
+	master_copy_know(&core.master, slot, &said);
+	said = (struct copy_request){.expires = UINT64_MAX};
+	master_copy_know(&core.master, slot, &said);
 	assert_int_equal(copy_end(&core, slot, 0), 0);
 	assert_int_equal(master_next(&core.master), UINT64_MAX);
 	core_close(&core);

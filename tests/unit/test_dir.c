@@ -659,6 +659,15 @@ static void test_one_keeper_more(void **state)
 	assert_int_equal(role_of(node, id, third), DIR_KEEPER);
 	more = rig_call(node, DIR_OP_HAND_OVER, id, G1);
 	rig_do(node, &more, DIR_EXISTS);
+	/* Unless one keeper will do. */
+	hand = rig_call(third, DIR_OP_HAND_OVER, id, G1);
+	hand.from = rig_number(other);
+	hand.fewer = true;
+	rig_do(third, &hand, DIR_DONE);
+	rig_do(third, &hand, DIR_DONE);
+	assert_int_equal(role_of(node, id, other), DIR_SECONDARY);
+	assert_int_equal(role_of(node, id, third), DIR_KEEPER);
+	rig_do(node, &more, DIR_DONE);
 }
 
 /* ---- announce, bury ------------------------------------------------------ */
