@@ -846,6 +846,9 @@ void rebuild_is_short(struct node *node);
 void rebuild_peer_is_up(struct node *node);
 /* A peer is gone, or is back without what it had. */
 void rebuild_peer_is_gone(struct node *node);
+/* What this node kept of it was spoiled, and the directory knows: so do the others. */
+void lacking_tell(struct node *node, const struct errand *errand);
+void lacking_run(struct node *node, struct op *op);
 /* True: there is more to do now. */
 bool rebuild_step(struct node *node, uint64_t now);
 uint64_t rebuild_next(const struct node *node);

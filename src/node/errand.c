@@ -122,6 +122,9 @@ static void errand_settle(
 	if (errand->kind == ERRAND_BURY && call->entry.generation == errand->generation &&
 		errand->key_size > 0)
 		holders_drop(node, errand->key, errand->key_size, &call->entry);
+	/* What was spoiled here others keep still, and are to be as many as before. */
+	if (errand->kind == ERRAND_LEAVE && errand->key_size > 0)
+		lacking_tell(node, errand);
 	if (errand->kind == ERRAND_SETTLE)
 		drop_settle(node, errand, call);
 	if (errand->kind == ERRAND_ANNOUNCE)

@@ -309,15 +309,22 @@ static int load_is_corrupt(
 	struct node *node, const struct load *load, const struct disk_entry *what)
 {
 	const struct op *op = load_first_waiter(node, load);
-	struct dir_id id;
+	struct errand errand = {
+		.kind = ERRAND_LEAVE,
+		.generation = what->generation,
+		/* By its name, so that the fetch which follows does not have it left out. */
+		.node = node->cluster.id,
+	};
 
 	tier_trouble(
 		node, &node->tier.corrupt, "the checksum of what was read", ERR_CORRUPT);
 	if (op == NULL || (what->softpin && (what->wanted < 2 || !node->cluster.there)))
 		return ERR_CORRUPT;
 	if (what->softpin) {
-		id = dir_id_of_key(op->key.data, op->key.size);
-		errand_simple(node, ERRAND_LEAVE, &id, what->generation);
+		errand.id = dir_id_of_key(op->key.data, op->key.size);
+		errand.key = op->key.data;
+		errand.key_size = op->key.size;
+		errand_add(node, &errand);
 	}
 	return master_remove(&node->master, &op->key, node_now(node)) == 0 ? ERR_NOT_FOUND
 									   : ERR_CORRUPT;

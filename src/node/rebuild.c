@@ -17,6 +17,8 @@
  *         |                ^ '--its key is on the disk alone--> KEY -'
  *         '--enough        '--busy, or the rate is spent--'
  *
+ *   LACKING, of one whose bytes were spoiled where it was kept--> FILL, of this one alone
+ *
  * While a node is suspect, until the claims that follow are made, the core lets go of no
  * softpin copy: it may be the last. That is for SPARE_NS at most.
  */
@@ -504,6 +506,18 @@ static void pass_begin(struct node *node, uint64_t now)
 	rebuilder->claimed = node->cluster.stats.claimed;
 }
 
+/* FILL of what is begun from outside alone. */
+static void pass_of_none(struct node *node)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	rebuilder->pass = REBUILD_FILLS;
+	rebuilder->repeated = rebuilder->again = false;
+	rebuilder->cursor = UINT64_MAX;
+	rebuilder->left = 0;
+	rebuilder->rebuilt = node->cluster.stats.rebuilt;
+}
+
 static void fill_ended(struct node *node)
 {
 	struct rebuilder *rebuilder = rebuilder_of(node);
@@ -617,6 +631,47 @@ uint64_t rebuild_next(const struct node *node)
 	}
 	/* Else an answer is what it waits for. */
 	return next;
+}
+
+/* ---- LACKING ------------------------------------------------------------- */
+
+void lacking_tell(struct node *node, const struct errand *errand)
+{
+	const struct msg_lacking msg = {
+		.key = {errand->key, errand->key_size},
+		.generation = errand->generation,
+	};
+
+	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
+		if (peer_is_up(&node->cluster.peers[place]))
+			node->env.peer.send(node->env.peer.ctx, place, UINT32_MAX,
+				node->out,
+				msg_lacking_encode(node->out, sizeof(node->out), &msg));
+	}
+}
+
+static void rebuild_one(struct node *node, const struct held *held)
+{
+	if (node_is_drained(node) || rebuild_of(node, held) != NULL)
+		return;
+	if (rebuilder_of(node)->pass == REBUILD_OFF)
+		pass_of_none(node);
+	if (!rebuild_begin(node, held))
+		rebuild_is_short(node);
+}
+
+void lacking_run(struct node *node, struct op *op)
+{
+	struct msg_lacking msg;
+	struct index_key key;
+	struct held held;
+
+	if (msg_lacking_decode(op->message, op->message_size, &msg) == 0) {
+		key = key_of(node, msg.key.data, (uint32_t)msg.key.size);
+		if (master_held_look(&node->master, &key, msg.generation, &held))
+			rebuild_one(node, &held);
+	}
+	op_done(node, op, 0);
 }
 
 /* ---- for people ---------------------------------------------------------- */

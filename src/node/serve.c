@@ -53,6 +53,7 @@ static const struct service services[] = {
 	SERVICE(BEAT, SERVICE_PEER | SERVICE_QUIET, NULL, beat_run, NULL),
 	SERVICE(PUBLISHED, SERVICE_PEER | SERVICE_ONE_WAY, NULL, published_run, NULL),
 	SERVICE(REPLACED, SERVICE_PEER | SERVICE_ONE_WAY, NULL, replaced_run, NULL),
+	SERVICE(LACKING, SERVICE_PEER | SERVICE_ONE_WAY, NULL, lacking_run, NULL),
 	SERVICE(LEAVING, SERVICE_PEER | SERVICE_QUIET, NULL, leaving_run, NULL),
 	SERVICE(REPLICA_ASK, SERVICE_PEER, replica_ask_decode, replica_run,
 		replica_cancel),

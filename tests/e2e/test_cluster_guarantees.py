@@ -345,7 +345,9 @@ def bit_rot(t, column):
             check(store.get(key), key, 1, size)
         else:
             settled_error(store, key, cenote.NotFound if column == "cache" else cenote.Corrupt)
-    if column != "softpin_replicas_2":
+    if column == "softpin_replicas_2":
+        until(lambda: cluster[1].stats()["cluster"]["rebuilt"] == 1, "a second node keeps it again")
+    else:
         put_one(at_a, column, key, size)
     each_reads(cluster, key, size=size)
 

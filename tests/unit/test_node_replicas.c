@@ -3,6 +3,7 @@
  * when nodes go; each step is cut.
  */
 #include "node_fetch.h"
+#include "node_peers_disk.h"
 
 #define CHANNEL    50u
 #define GENERATION (100ull << GENERATION_SHIFT)
@@ -793,6 +794,91 @@ static void test_copy_is_spared_for_a_while_only(void **state)
 	WANT(guest.lane, put_started, &started);
 }
 
+/* ---- bit rot ------------------------------------------------------------- */
+
+/* Kept by the peer, too, and here on the disk alone, as the host was off. */
+static struct guest put_on_two_disks(unsigned peer)
+{
+	struct guest guest = guest_of();
+
+	credit(peer, MIB);
+	put_of(&guest, 2, PUT_SOFTPIN | PUT_DURABLE);
+	turn(SECOND);
+	peer_takes(peer);
+	want_keepers(&guest, 2);
+	credit(peer, 0);
+	sim_process_end(&world, guest.pid);
+	sim_kill_daemon(&world);
+	sim_tier_lose_host(&tier);
+	sim_world_lose(&world);
+	assert_int_equal(fake_start(), 0); /* with a directory that is empty */
+	turn(5 * SECOND);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_ANNOUNCE,
+						  .id = id_of(KEY),
+						  .generation = entry_of(KEY),
+						  .size = 5,
+						  .flags = DIR_SOFTPIN,
+						  .wanted = 2,
+						  .role = DIR_KEEPER}),
+		DIR_DONE);
+	assert_int_equal(role_in(KEY, peer_id(peer)), DIR_KEEPER);
+	return guest_of();
+}
+
+static void test_spoiled_bytes_are_read_from_the_other_and_it_is_told(void **state)
+{
+	struct guest guest = put_on_two_disks(1);
+	struct msg_lacking msg;
+	struct fake_ask *ask;
+
+	(void)state;
+	assert_int_equal(sim_tier_rot(&tier), entry_of(KEY));
+	get(&guest, KEY);
+	turn(SECOND);
+	assert_int_not_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	ask = want_ask(1, MSG_TYPE_LACKING);
+	assert_int_equal(msg_lacking_decode(ask->bytes, ask->size, &msg), 0);
+	assert_int_equal(msg.generation, entry_of(KEY));
+	assert_int_equal(msg.key.size, strlen(KEY));
+	gives(1, entry_of(KEY), 5);
+	want_object(&guest, 5);
+	turn(SECOND);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
+	assert_int_equal(own_role_in(KEY), DIR_SECONDARY);
+	assert_false(is_kept(KEY));
+}
+
+/* The other side: nobody has come or gone since all was well. */
+static void test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	put_on_two(0);
+	generation = entry_of(KEY);
+	link_opens(0);
+	ASK(0, CHANNEL, lacking, .key = text("other"), .generation = generation);
+	ASK(0, CHANNEL, lacking, .key = text(KEY), .generation = generation);
+	turn(5 * SECOND);
+	assert_int_equal(count_keeps(), 0); /* it keeps it, says the directory */
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_LEAVE,
+					       .id = id_of(KEY),
+					       .generation = generation}),
+		DIR_DONE);
+	turn(10 * SECOND);
+	assert_int_equal(count_keeps(), 0);
+	credit(2, MIB);
+	ASK(0, CHANNEL, lacking, .key = text(KEY), .generation = generation);
+	turn(SECOND);
+	assert_int_equal(want_keep(2).from, 0);
+	peer_takes(2);
+	turn(SECOND);
+	assert_int_equal(role_in(KEY, peer_id(2)), DIR_KEEPER);
+	assert_int_equal(stats()->rebuilt, 1);
+	assert_string_equal(rebuild_state_text(world.node), "off");
+}
+
 static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_put_ends_when_two_keep_it),
 	AMONG_PEERS(test_put_in_two_steps),
@@ -827,6 +913,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_of_two_claimants_one_keeps_it),
 	AMONG_PEERS(test_removed_before_it_is_claimed),
 	AMONG_PEERS(test_directory_is_away_when_it_is_claimed),
+	DISK_AMONG_PEERS(test_spoiled_bytes_are_read_from_the_other_and_it_is_told),
+	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for),
 	AMONG_PEERS(test_copy_that_may_be_the_last_is_spared),
 	AMONG_PEERS(test_copy_is_spared_for_a_while_only),
 };
