@@ -443,8 +443,31 @@ def a_node_is_emptied(t):
     put(at_a, "not", 1, MIB, softpin=True)
 
 
+def one_of_two_nodes_is_emptied(t):
+    """The other keeps the replicas already. What is durable stays while there is no other disk."""
+    cluster = Cluster(t, 1, "--pool", "32M")
+    a = Node(t, "b", *cluster.common(), "--pool", "32M", "--disk", str(t.directory / "b-disk")).start()
+    cluster.nodes.append(a)
+    cluster.settle()
+    at_other, at_a = cluster.connect(timeout=60)
+    keys = [f"k/{i}" for i in range(8)]
+    for key in keys:
+        put(at_a, key, 1, MIB, softpin=True, replicas=2, replicas_required=True)
+    put(at_a, "durable", 1, MIB, softpin=True, durable=True)
+    drain(a, "--no-wait")
+    until(lambda: a.cluster("drain")["durable_and_no_disk"] == 1, "it says what waits for a disk")
+    until(lambda: a.cluster("drain")["kept_in_pool"] + a.cluster("drain")["only_on_disk"] == 1, "that alone is left")
+    expect(a.cluster("drain")["state"] == "moving", "it is empty, and keeps something")
+    at_a.remove("durable")
+    drain(a)
+    a.stop()
+    for key in keys:
+        check(at_other.get(key), key, 1, MIB)
+
+
 main(a_full_node_gives_to_its_neighbour, both_are_full, the_giver_is_killed_while_it_gives,
      the_taker_is_killed_while_it_takes, the_disk_or_peers_come_first,
      every_call_reads_what_was_handed_over, what_was_handed_over_is_lost_with_its_new_keeper_alone,
      a_time_to_live_goes_with_the_role, nothing_but_a_removal_ends_what_is_kept,
-     a_node_that_comes_back_empty_is_not_overrun, a_node_is_stopped_when_it_is_safe, a_node_is_emptied)
+     a_node_that_comes_back_empty_is_not_overrun, a_node_is_stopped_when_it_is_safe, a_node_is_emptied,
+     one_of_two_nodes_is_emptied)
