@@ -7,9 +7,13 @@
  *   remove_prefix  REMOVE_PREFIX -> DONE, with their number
  *   remove_regex   list_regex, then a batch of REMOVE for what it found
  *
+ * What several nodes keep is on the pages of each of them, and told once.
+ *
  * The daemon knows no expressions, so that nobody's pattern can keep it from its work.
  */
 #include "client/batch_priv.h"
+
+#include "base/hash.h"
 
 #include <inttypes.h>
 #include <regex.h>
@@ -17,6 +21,7 @@
 #include <string.h>
 
 #define SWEEP_ITEMS 256u /* removed in one batch */
+#define TOLD_LEAST  256u
 
 typedef int (*list_each_fn)(void *arg, const struct cenote_list_entry *entry);
 
@@ -28,10 +33,78 @@ static int prefix_check(struct cenote_key prefix)
 	return prefix.size > 0 ? client_check_key(prefix) : 0;
 }
 
+/* ---- what was told ------------------------------------------------------- */
+
+/* Hashes of keys that several nodes keep, 0 for none. Two keys with one hash, of which the second
+ * would be left out, nobody has met. */
+struct told {
+	uint64_t *hashes;
+	size_t size, count; /* a power of two, of which less than half is used; or 0 */
+};
+
+static void told_place(struct told *told, uint64_t hash)
+{
+	size_t at = hash & (told->size - 1);
+
+	while (told->hashes[at] != 0)
+		at = (at + 1) & (told->size - 1);
+	told->hashes[at] = hash;
+	told->count++;
+}
+
+static bool told_has(const struct told *told, uint64_t hash)
+{
+	size_t at = hash & (told->size - 1);
+
+	while (told->size > 0 && told->hashes[at] != 0 && told->hashes[at] != hash)
+		at = (at + 1) & (told->size - 1);
+	return told->size > 0 && told->hashes[at] == hash;
+}
+
+static int told_grow(struct told *told)
+{
+	struct told more = {.size = MAX(told->size * 2, TOLD_LEAST)};
+
+	more.hashes = calloc(more.size, sizeof(*more.hashes));
+	if (more.hashes == NULL)
+		return client_fail(ERR_NO_MEMORY,
+			"no memory to list %zu objects that several nodes keep",
+			told->count);
+	for (size_t i = 0; i < told->size; i++) {
+		if (told->hashes[i] != 0)
+			told_place(&more, told->hashes[i]);
+	}
+	free(told->hashes);
+	*told = more;
+	return 0;
+}
+
+/* 1: it is new; 0: it was told; or an error. */
+static int told_add(struct told *told, struct msg_bytes key)
+{
+	uint64_t hash = hash_key(key.data, key.size, 0) | 1;
+	int err = 0;
+
+	if (told_has(told, hash))
+		return 0;
+	if (told->count * 2 >= told->size)
+		err = told_grow(told);
+	if (err == 0)
+		told_place(told, hash);
+	return err == 0 ? 1 : err;
+}
+
 /* ---- list ---------------------------------------------------------------- */
 
+/* Whom a list is told. */
+struct listing {
+	list_each_fn each;
+	void *arg;
+	struct told told;
+};
+
 /* Tell one page. A non-zero return ends the list. */
-static int list_page(struct msg_bytes entries, list_each_fn each, void *arg)
+static int list_page(struct msg_bytes entries, struct listing *listing)
 {
 	char key[CENOTE_KEY_LIMIT + 1];
 	struct msg_entry entry;
@@ -42,6 +115,12 @@ static int list_page(struct msg_bytes entries, list_each_fn each, void *arg)
 
 		if (got < 0)
 			return reply_broken(MSG_TYPE_LISTED);
+		got = entry.flags & ENTRY_REPLICATED ? told_add(&listing->told, entry.key)
+						     : 1;
+		if (got < 0)
+			return got;
+		if (got == 0)
+			continue;
 		memcpy(key, entry.key.data, entry.key.size);
 		key[entry.key.size] = '\0';
 		told = (struct cenote_list_entry){
@@ -50,14 +129,13 @@ static int list_page(struct msg_bytes entries, list_each_fn each, void *arg)
 			.size = entry.size,
 			.softpin = (entry.flags & PUT_SOFTPIN) != 0,
 		};
-		err = each(arg, &told);
+		err = listing->each(listing->arg, &told);
 	}
 	return err;
 }
 
 /* Pages one behind the other; the cursor is the daemon's own and outlives it. */
-static int list_pages(
-	struct call *call, struct msg_list *msg, list_each_fn each, void *arg)
+static int list_pages(struct call *call, struct msg_list *msg, struct listing *listing)
 {
 	struct msg_listed listed = {.next = 0};
 	int err = 0;
@@ -75,7 +153,7 @@ static int list_pages(
 			msg_listed_decode(call->lane->in, call->reply_size, &listed) != 0)
 			err = reply_broken(MSG_TYPE_LISTED);
 		if (err == 0)
-			err = list_page(listed.entries, each, arg);
+			err = list_page(listed.entries, listing);
 	}
 	return err;
 }
@@ -84,6 +162,7 @@ static int list_until(struct cenote *store, uint64_t deadline, struct cenote_key
 	list_each_fn each, void *arg)
 {
 	struct msg_list msg = {.prefix = {.data = prefix.data, .size = prefix.size}};
+	struct listing listing = {.each = each, .arg = arg};
 	struct call call;
 	int err = prefix_check(prefix);
 
@@ -91,7 +170,8 @@ static int list_until(struct cenote *store, uint64_t deadline, struct cenote_key
 		err = call_begin(&call, store, deadline);
 	if (err != 0)
 		return err;
-	err = list_pages(&call, &msg, each, arg);
+	err = list_pages(&call, &msg, &listing);
+	free(listing.told.hashes);
 	call_end(&call);
 	return err;
 }

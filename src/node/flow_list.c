@@ -101,7 +101,8 @@ static bool page_add_slot(struct node *node, struct page *page, uint32_t slot)
 	const struct msg_entry entry = {
 		.key = {slot_key(node->share, there), there->klen},
 		.size = there->size,
-		.flags = there->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0,
+		.flags = (there->flags & SLOT_SOFTPIN ? PUT_SOFTPIN : 0u) |
+			 (there->wanted > 1 ? ENTRY_REPLICATED : 0u),
 	};
 
 	return (there->flags & SLOT_SECONDARY) || page_add(page, &entry);
@@ -150,7 +151,8 @@ static uint32_t page_fill_keys(struct node *node, struct page *page,
 		const struct msg_entry told = {
 			.key = key,
 			.size = there->size,
-			.flags = there->softpin ? PUT_SOFTPIN : 0,
+			.flags = (there->softpin ? PUT_SOFTPIN : 0u) |
+				 (there->wanted > 1 ? ENTRY_REPLICATED : 0u),
 		};
 
 		if (has_prefix(key, prefix) && !page_add(page, &told))

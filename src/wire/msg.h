@@ -58,6 +58,11 @@ enum replica_flag {
 	REPLICA_COUNTED = 256
 };
 
+/* Beside them, of listed entries: other nodes are to keep it as well, and tell it. */
+enum entry_flag {
+	ENTRY_REPLICATED = 256
+};
+
 /* Beside them, of stated: where its bytes are now. */
 enum stat_flag {
 	STAT_IN_POOL = 256,
@@ -145,7 +150,7 @@ int msg_unpack(struct msg_bytes *messages, struct msg_bytes *ret_message) MUST_C
 struct msg_entry {
 	struct msg_bytes key;
 	uint64_t size;
-	uint32_t flags; /* enum put_flag */
+	uint32_t flags; /* enum put_flag, entry_flag */
 };
 
 /* The size of the encoded entry, 0 if it does not fit. */

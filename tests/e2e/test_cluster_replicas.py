@@ -167,8 +167,10 @@ def all_ways_to_put(t):
     said = subprocess.run([BUILD / "cenote", "put", "--socket", a.socket, "--softpin", "--replicas", "2", "--json", "tool"],
                           input=b"x" * 1000, stdout=subprocess.PIPE, check=True, timeout=60).stdout
     expect(json.loads(said) == {"key": "tool", "size": 1000, "keepers": 2}, f"{said}")
-    keys = {entry.key for entry in store.list()}  # each of the two tells it
-    expect(len(keys) == 7, f"{keys}")
+    keys = [entry.key for entry in store.list()]
+    expect(len(keys) == 7 and len(set(keys)) == 7, f"{keys}")
+    expect(store.put_batch(["gone/0", "gone/1"], [b"x", b"y"], **options) == [2, 2], "put_batch")
+    expect(store.remove_prefix("gone/") == 2, "each was counted for each of its keepers")
     lose(a)
     store = b.connect(timeout=60)
     for key in keys:
