@@ -81,12 +81,13 @@ void put_no_room(struct node *node, struct op *op)
 		" bytes %" PRIu64 " are free, the largest hole has %" PRIu64 "; %" PRIu64
 		" are of objects that may not leave (softpin) before they are on disk%s: "
 		"%s%s; %" PRIu64 " held or ended and still held, %" PRIu64
-		" being written",
+		" being written; %" PRIu64 " stay free of puts, for reading back the "
+					   "largest object that has left the pool",
 		op->size, use.size, use.free, use.largest_hole,
 		use.dirty + use.spent + use.large + use.saving,
 		node->cluster.there ? " or another node" : "",
 		put_disk_text(node, op->size, disk, sizeof(disk)), put_peers_text(node),
-		use.parked + use.condemned, use.writing);
+		use.parked + use.condemned, use.writing, use.turning);
 }
 
 void put_is_late(struct node *node, struct op *op)
