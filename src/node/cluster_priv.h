@@ -97,9 +97,11 @@ struct peer {
 	uint64_t
 		refused_ns; /* when it was told last that this is not the peer; 0 = never */
 	bool was_gone;      /* since it was up last */
-	bool was_cut;  /* it was up, or the directory heard of it, and then it was not */
-	bool left;     /* it said so, and neither was up nor has greeted since */
-	bool replaced; /* another node is at its endpoint: it is gone for good */
+	bool was_cut;   /* it was up, or the directory heard of it, and then it was not */
+	bool left;      /* it said so, and neither was up nor has greeted since */
+	bool replaced;  /* another node is at its endpoint: it is gone for good */
+	bool overtaken; /* it may not know that it is a keeper no more, */
+	uint64_t told_ns;    /* and was told so at that time over this connection */
 	uint64_t free_bytes; /* that it would keep for others, when it last said so */
 	uint64_t
 		generation; /* the highest it knew when it said something last; 0: nothing yet */
@@ -606,6 +608,12 @@ void peer_look_replaced(struct node *node, uint32_t place);
 /* The peer is up: it is told of all that are gone for good. */
 void replaced_tell(struct node *node, uint32_t place);
 void replaced_run(struct node *node, struct op *op);
+/* A role passed from the peer by a step that it may not have heard of: it is told when it is up. */
+void peer_is_overtaken(struct node *node, uint32_t place);
+/* It is up. */
+void overtaken_tell(struct node *node, uint32_t place);
+/* It has answered this. */
+void overtaken_heard(struct node *node, const struct ask *beat);
 
 /* ---- ask.c --------------------------------------------------------------- */
 

@@ -192,6 +192,16 @@ static void keep_ask(struct node *node, struct op *op)
 	query_start_for(node, op, query);
 }
 
+/* It was taken for gone. If it is back, it may have announced that it keeps the object before the
+ * directory named this node. */
+static void keep_dead_one_looks(struct node *node, const struct op *op)
+{
+	uint32_t place = peer_find(node, op->from);
+
+	if (op->from != 0 && place != PEER_LIMIT && place != op->lane->link->peer)
+		peer_is_overtaken(node, place);
+}
+
 static void keep_kept(struct node *node, struct op *op)
 {
 	const struct msg_kept msg = {
@@ -200,6 +210,7 @@ static void keep_kept(struct node *node, struct op *op)
 	};
 
 	node->cluster.kept++;
+	keep_dead_one_looks(node, op);
 	keep_uncount(node, op);
 	op_reply(node, op, msg_kept_encode(node->out, sizeof(node->out), &msg));
 }
