@@ -283,6 +283,13 @@ static bool is_here(const struct node *node, const struct op *op)
 	       master_disk_find(&node->master, &op->key) != DISK_NONE;
 }
 
+/* One that replaces, and is not READY yet: no other node can tell of it. */
+static bool is_another_put_here(
+	const struct node *node, const struct op *op, uint64_t generation)
+{
+	return generation != op->generation && put_is_named(node, &op->key, generation);
+}
+
 /* True: the op goes on in its new state. */
 static bool publish_met(struct node *node, struct op *op)
 {
@@ -300,7 +307,7 @@ static bool publish_met(struct node *node, struct op *op)
 	op->met_softpin = entry->flags & DIR_SOFTPIN;
 	op->met_away = sources.away || sources.strange;
 	query_free(node, op->query);
-	if (is_here(node, op))
+	if (is_here(node, op) || is_another_put_here(node, op, op->met_generation))
 		return publish_exists(node, op, op->met_generation);
 	/* Its keeper may be back already, or be another than this node knows: only members
 	 * that were read since can tell. */

@@ -753,6 +753,25 @@ static void reply_have_absent(unsigned peer)
 	settle();
 }
 
+/* Nobody else has what it has put, and it is not READY: another put does not take that for stale. */
+static void test_put_meets_one_that_replaces_on_this_node(void **state)
+{
+	struct guest guest = attach_settled(), other = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	send_replace(&guest);
+	want_drop(0, KEY, 50);
+	generation = entry_of(KEY);
+	send_put(&other, KEY, "value", SECOND);
+	settle();
+	want_error(other.lane, ERR_EXISTS, KEY);
+	assert_int_equal(entry_of(KEY), generation);
+	reply_done(0, 50);
+	assert_int_equal(want_done(guest.lane), generation);
+}
+
 /* Who was putting in the place of a third died, perhaps before it had told anybody. */
 static void test_put_that_replaces_one_cut_short_asks_all(void **state)
 {
@@ -1529,6 +1548,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_holders_are_told_though_the_client_is_gone),
 	AMONG_PEERS(test_client_goes_while_its_removal_waits),
 	AMONG_PEERS(test_put_that_replaces_has_the_old_one_ended),
+	AMONG_PEERS(test_put_meets_one_that_replaces_on_this_node),
 	AMONG_PEERS(test_put_that_replaces_one_cut_short_asks_all),
 	AMONG_PEERS(test_put_that_replaces_one_of_a_dead_daemon_asks_all),
 	AMONG_PEERS(test_put_that_replaces_one_of_this_node_asks_nobody),
