@@ -480,13 +480,15 @@ void master_held_end(struct master *master, const struct held *held, uint64_t no
 /* Another node keeps it: master_yield(), or master_yield_stored(). */
 void master_held_yield(struct master *master, const struct held *held, uint64_t now);
 /* Objects that left this node by no word of its owner's, in this order: evicted, dropped from
- * the disk, or their time was over, or the last of their reads had ended. False: no more.
+ * the disk, or their time was over, or the last of their reads had ended; and puts whose writer
+ * was gone when the daemon started. False: no more.
  * They are kept until they are taken, up to a number; master_left_lost() tells, once, whether
  * some were not. By the time one is taken, the node may have the generation again. */
 struct left {
 	struct disk_id id;
 	uint64_t generation;
-	bool ended; /* for good, everywhere: the owner's removal in advance */
+	bool ended;  /* for good, everywhere: the owner's removal in advance */
+	bool undone; /* a put that never came to its end: nobody has it */
 };
 bool master_left_next(struct master *master, struct left *ret);
 bool master_left_lost(struct master *master);

@@ -293,6 +293,7 @@ void left_take(struct node *node, const struct dir_id *ended, uint64_t generatio
 			.kind = left.ended ? ERRAND_TAKE_OUT : ERRAND_LEAVE,
 			.id = id,
 			.generation = left.generation,
+			.lost = left.undone,
 		};
 
 		if (ended == NULL || !left.ended || left.generation != generation ||

@@ -612,6 +612,8 @@ static bool publish_begin(struct node *node, struct op *op)
 		return false;
 	}
 	op->id = dir_id_of_key(op->key.data, op->key.size);
+	/* By an earlier daemon it may have been published: then it is to be undone as well. */
+	op->generation = node->share->slots[op->slot].generation;
 	op->publishing = true;
 	op->cluster_state = PUBLISH_NAME;
 	return true;

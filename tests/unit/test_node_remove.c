@@ -936,6 +936,61 @@ static void test_removal_waits_for_what_a_put_of_the_node_replaced(void **state)
 	assert_int_equal(used_bytes(), 0);
 }
 
+/* ---- a put that was published by an earlier daemon ------------------------ */
+
+/* The directory has it, and the daemon dies before it hears of that. */
+static struct msg_put_started publish_and_die(struct guest *guest)
+{
+	struct msg_put_started started = start(guest, KEY, 5, PUT_SOFTPIN);
+	struct list *first;
+
+	fake.dir_waits = true;
+	SEND(guest->lane, put_end, .slot = started.slot, .life = started.life,
+		.timeout_ns = SECOND);
+	settle();
+	while ((first = list_first(&fake.port.queued)) != NULL)
+		assert_int_equal(
+			dir_mem_apply(&fake.port,
+				container_of(first, struct dir_call, list_entry)),
+			0);
+	node_dies();
+	fake.dir_waits = false;
+	assert_true(entry_of(KEY) > 0);
+	return started;
+}
+
+/* The new one is not sure of the others, and the put's time is over. */
+static void test_late_put_of_an_earlier_daemon_is_undone(void **state)
+{
+	struct guest guest = attach_settled();
+	struct msg_put_started started = publish_and_die(&guest);
+
+	(void)state;
+	for (unsigned i = 0; i < PEERS; i++)
+		fake.peers[i].reachable = false;
+	node_starts_again();
+	hello(&guest, guest.welcome.token, 0);
+	WANT(guest.lane, welcome, &guest.welcome);
+	SEND(guest.lane, put_end, .slot = started.slot, .life = started.life,
+		.timeout_ns = SECOND);
+	turn(2 * SECOND);
+	want_error(guest.lane, ERR_UNAVAILABLE, "not every node was heard");
+	assert_int_equal(entry_of(KEY), 0);
+}
+
+static void test_put_whose_writer_died_with_the_daemon_is_undone(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	(void)publish_and_die(&guest);
+	sim_process_end(&world, guest.pid);
+	node_starts_again();
+	turn(SECOND);
+	assert_int_equal(world.recovery.dropped[DROP_WRITER_GONE], 1);
+	assert_int_equal(entry_of(KEY), 0);
+}
+
 /* ---- what comes about while a put is being published ---------------------- */
 
 static void all_have_nothing(void)
@@ -1556,6 +1611,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_drop_waits_for_what_the_put_replaced),
 	AMONG_PEERS(test_drop_does_not_wait_for_ever),
 	AMONG_PEERS(test_removal_waits_for_what_a_put_of_the_node_replaced),
+	AMONG_PEERS(test_late_put_of_an_earlier_daemon_is_undone),
+	AMONG_PEERS(test_put_whose_writer_died_with_the_daemon_is_undone),
 	AMONG_PEERS(test_epoch_that_was_not_complete_when_it_was_sent),
 	AMONG_PEERS(test_node_that_is_no_member_when_its_put_was_published),
 	AMONG_PEERS(test_gates_delay_what_is_done_once),
