@@ -159,7 +159,7 @@ static struct query *publish_query(
 	query->call.wanted = keepers_wanted(slot->wanted);
 	query->call.replace = slot->flags & SLOT_REPLACES;
 	/* Under WRITING it keeps the time to live. */
-	query->call.ttl_ns = slot->flags & SLOT_EXPIRES ? slot->lease_end : 0;
+	query->call.ttl_ns = slot->flags & SLOT_EXPIRES ? entry_ttl(slot->lease_end) : 0;
 	return query;
 }
 

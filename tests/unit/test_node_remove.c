@@ -710,6 +710,49 @@ static void test_client_goes_while_its_removal_waits(void **state)
 	assert_int_equal(world.node->ops_used, 0);
 }
 
+/* ---- an object whose time is over ---------------------------------------- */
+
+/* The holders' clocks may be slower. */
+static void test_holders_are_told_when_its_time_is_over(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	SEND(guest.lane, put, .key = text(KEY), .op = ++guest.ops, .flags = PUT_SOFTPIN,
+		.ttl_ns = 5 * SECOND, .timeout_ns = SECOND, .value = text("value"));
+	settle();
+	generation = want_done(guest.lane);
+	peer_copies(0, KEY, generation);
+	turn(4 * SECOND);
+	assert_int_equal(drops(), 0);
+	turn(SECOND);
+	assert_int_equal(entry_of(KEY), 0);
+	want_drop(0, KEY, generation);
+	reply_done(0, generation);
+	assert_int_equal(drops(), 0);
+}
+
+/* A keeper that is gone takes nothing out. */
+static void test_entry_outlasts_its_object_for_a_while_only(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	SEND(guest.lane, put, .key = text(KEY), .op = ++guest.ops, .flags = PUT_SOFTPIN,
+		.ttl_ns = 8 * SECOND, .timeout_ns = SECOND, .value = text("value"));
+	settle();
+	(void)want_done(guest.lane);
+	node_dies();
+	world.now_ns += 9 * SECOND;
+	dir_mem_set_now(fake.mem, world.now_ns);
+	assert_true(entry_of(KEY) > 0);
+	world.now_ns += 2 * SECOND;
+	dir_mem_set_now(fake.mem, world.now_ns);
+	assert_int_equal(entry_of(KEY), 0);
+	node_starts_again();
+}
+
 /* ---- an object in the place of another ----------------------------------- */
 
 static void send_replace(struct guest *guest)
@@ -1602,6 +1645,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_removal_ends_though_its_client_did_and_no_answer_came),
 	AMONG_PEERS(test_holders_are_told_though_the_client_is_gone),
 	AMONG_PEERS(test_client_goes_while_its_removal_waits),
+	AMONG_PEERS(test_holders_are_told_when_its_time_is_over),
+	AMONG_PEERS(test_entry_outlasts_its_object_for_a_while_only),
 	AMONG_PEERS(test_put_that_replaces_has_the_old_one_ended),
 	AMONG_PEERS(test_put_meets_one_that_replaces_on_this_node),
 	AMONG_PEERS(test_put_that_replaces_one_cut_short_asks_all),
