@@ -441,6 +441,9 @@ uint32_t master_hand_take(struct master *master, uint32_t slot, uint64_t bytes);
  * from now on (master_held_yield()), if it is still there. Else it stays as it was. */
 void master_hand_done(struct master *master, uint32_t number, const struct held *held,
 	bool handed, uint64_t now);
+/* A copy that came now would lie where it can stay. Else it would have turning room, which is
+ * for what comes and goes; one that is too large for that waits for room. */
+bool master_keep_fits(const struct master *master, uint64_t size, uint32_t klen);
 /* The reverse of master_yield(): this node has taken over to keep the READY copy. 0, also if
  * it did so before. ERR_NO_SPACE: it lies in turning room; ERR_BUSY: it is being moved;
  * ERR_NOT_PERMITTED: its generation is not believed, see master_note_generation(). */

@@ -576,6 +576,49 @@ static void test_what_was_given_can_be_read_again(void **state)
 	assert_false(is_kept(offer.key));
 }
 
+/* Nor is that room for what it is to keep, though much else here may go. */
+static void test_takes_over_nothing_that_could_not_stay(void **state)
+{
+	struct guest guest = full_guest();
+	struct offer offer;
+	struct pool_use use;
+	char key[16];
+
+	(void)state;
+	send_start(&guest, "more", PIECE, PUT_SOFTPIN, WAIT);
+	offer = offered();
+	peer_takes_role(0, &offer);
+	peer_answers(0, &offer);
+	turn(2 * WAIT);
+	want_error(guest.lane, ERR_NO_SPACE, "no peer");
+	for (unsigned i = 0; i < PIECES; i++) {
+		(void)snprintf(key, sizeof(key), "o%u", i);
+		if (strcmp(key, offer.key) == 0)
+			continue;
+		SEND(guest.lane, remove, .key = text(key));
+		settle();
+		(void)want_done(guest.lane);
+	}
+	for (unsigned i = 0; i < 2 * PIECES; i++) {
+		struct msg_put_started started;
+
+		(void)snprintf(key, sizeof(key), "c%u", i);
+		started = start(&guest, key, PIECE / 2, 0);
+		SEND(guest.lane, put_end, .slot = started.slot, .life = started.life,
+			.timeout_ns = WAIT);
+		settle();
+		(void)want_done(guest.lane);
+	}
+	master_use(node_master(world.node), &use);
+	assert_true(use.turning >= PIECE);
+	assert_true(use.largest_hole < PIECE);
+	assert_true(use.inactive + use.active > 4 * PIECE);
+	keeps(0, KEY, GENERATION, PIECE, DIR_SOFTPIN);
+	ask_keep(CHANNEL, KEY, GENERATION, PIECE);
+	want_refusal(CHANNEL, ERR_NO_SPACE);
+	assert_int_equal(count_asks(0, MSG_TYPE_REPLICA_ASK), 0);
+}
+
 static void test_chooses_one_with_credit(void **state)
 {
 	(void)state;
@@ -955,6 +998,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_told_that_it_was_gone),
 	AMONG_PEERS(test_full_node_gives_to_a_peer),
 	AMONG_PEERS(test_what_was_given_can_be_read_again),
+	AMONG_PEERS(test_takes_over_nothing_that_could_not_stay),
 	AMONG_PEERS(test_chooses_one_with_credit),
 	AMONG_PEERS(test_both_full),
 	AMONG_PEERS(test_refused),
