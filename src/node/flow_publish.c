@@ -310,8 +310,10 @@ static bool publish_met(struct node *node, struct op *op)
 	if (is_here(node, op) || is_another_put_here(node, op, op->met_generation))
 		return publish_exists(node, op, op->met_generation);
 	/* Its keeper may be back already, or be another than this node knows: only members
-	 * that were read since can tell. */
-	if ((sources.gone || sources.strange) && op->met_softpin && is_new) {
+	 * that were read since can tell. One that has ended in order is none, and is to be back:
+	 * who has just started was not told. */
+	if ((sources.gone || sources.strange) && op->met_softpin &&
+		(is_new || node_now(node) - node->started_ns < GONE_NS)) {
 		node->cluster.renew_ns = 0;
 		return publish_again(node, op, PUBLISH_SEND, "its keeper is away");
 	}

@@ -1034,6 +1034,34 @@ static void test_put_whose_writer_died_with_the_daemon_is_undone(void **state)
 	assert_int_equal(entry_of(KEY), 0);
 }
 
+/* It told all that it may be back soon, and this node was not there to hear it. */
+static void test_put_waits_for_a_keeper_that_left_before_the_start(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_ANNOUNCE,
+					       .id = id_of(KEY),
+					       .generation = 50,
+					       .size = 5,
+					       .flags = DIR_SOFTPIN,
+					       .wanted = 1,
+					       .role = DIR_KEEPER}),
+		DIR_DONE);
+	(void)peer_calls(0, (struct dir_call){.op = DIR_OP_RESIGN});
+	fake.peers[0].reachable = false;
+	node_dies();
+	node_starts_again();
+	hello(&guest, guest.welcome.token, 0);
+	WANT(guest.lane, welcome, &guest.welcome);
+	send_put(&guest, KEY, "value", 10 * SECOND);
+	turn(2 * SECOND);
+	want_nothing(guest.lane);
+	assert_int_equal(entry_of(KEY), 50);
+	turn(GONE_NS);
+	assert_int_equal(entry_of(KEY), want_done(guest.lane));
+}
+
 /* ---- what comes about while a put is being published ---------------------- */
 
 static void all_have_nothing(void)
@@ -1658,6 +1686,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_removal_waits_for_what_a_put_of_the_node_replaced),
 	AMONG_PEERS(test_late_put_of_an_earlier_daemon_is_undone),
 	AMONG_PEERS(test_put_whose_writer_died_with_the_daemon_is_undone),
+	AMONG_PEERS(test_put_waits_for_a_keeper_that_left_before_the_start),
 	AMONG_PEERS(test_epoch_that_was_not_complete_when_it_was_sent),
 	AMONG_PEERS(test_node_that_is_no_member_when_its_put_was_published),
 	AMONG_PEERS(test_gates_delay_what_is_done_once),
