@@ -196,6 +196,15 @@ static bool generation_is_known(struct master *master, uint64_t generation)
 	return true;
 }
 
+bool master_keep_fits(const struct master *master, uint64_t size, uint32_t klen)
+{
+	uint64_t align;
+	uint64_t bytes = extent_round(slot_run_size(size, (uint16_t)klen), &align);
+
+	return bytes > master->room.turning.size ||
+	       extent_largest_fit(&master->extents, align) >= bytes;
+}
+
 int master_keep(struct master *master, uint32_t slot)
 {
 	struct object *object = object_at(master, slot);

@@ -16,18 +16,33 @@ static void left_add(struct master *master, const struct left *left)
 	master->left[(master->left_first + master->left_count++) % LEFT_LIMIT] = *left;
 }
 
-void left_slot(struct master *master, uint32_t slot, bool ended)
+static struct left left_of_slot(const struct master *master, uint32_t slot)
 {
 	const struct slot *there = slot_at(master, slot);
 
-	if (!master->config.clustered)
-		return;
-	left_add(master,
-		&(struct left){
-			.id = disk_id_of(slot_key(master->share, there), there->klen),
-			.generation = there->generation,
-			.ended = ended,
-		});
+	return (struct left){
+		.id = disk_id_of(slot_key(master->share, there), there->klen),
+		.generation = there->generation,
+		.slot = slot,
+	};
+}
+
+void left_slot(struct master *master, uint32_t slot, bool ended)
+{
+	struct left left = left_of_slot(master, slot);
+
+	left.ended = ended;
+	if (master->config.clustered)
+		left_add(master, &left);
+}
+
+void left_put(struct master *master, uint32_t slot)
+{
+	struct left left = left_of_slot(master, slot);
+
+	left.undone = true;
+	if (master->config.clustered && generation_is_good(left.generation))
+		left_add(master, &left);
 }
 
 void left_entry(struct master *master, uint32_t entry, bool ended)
@@ -38,6 +53,7 @@ void left_entry(struct master *master, uint32_t entry, bool ended)
 		return;
 	left_add(master, &(struct left){.id = there->id,
 				 .generation = there->generation,
+				 .slot = SLOT_NONE,
 				 .ended = ended});
 }
 

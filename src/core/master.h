@@ -441,6 +441,9 @@ uint32_t master_hand_take(struct master *master, uint32_t slot, uint64_t bytes);
  * from now on (master_held_yield()), if it is still there. Else it stays as it was. */
 void master_hand_done(struct master *master, uint32_t number, const struct held *held,
 	bool handed, uint64_t now);
+/* A copy that came now would lie where it can stay. Else it would have turning room, which is
+ * for what comes and goes; one that is too large for that waits for room. */
+bool master_keep_fits(const struct master *master, uint64_t size, uint32_t klen);
 /* The reverse of master_yield(): this node has taken over to keep the READY copy. 0, also if
  * it did so before. ERR_NO_SPACE: it lies in turning room; ERR_BUSY: it is being moved;
  * ERR_NOT_PERMITTED: its generation is not believed, see master_note_generation(). */
@@ -480,13 +483,16 @@ void master_held_end(struct master *master, const struct held *held, uint64_t no
 /* Another node keeps it: master_yield(), or master_yield_stored(). */
 void master_held_yield(struct master *master, const struct held *held, uint64_t now);
 /* Objects that left this node by no word of its owner's, in this order: evicted, dropped from
- * the disk, or their time was over, or the last of their reads had ended. False: no more.
+ * the disk, or their time was over, or the last of their reads had ended; and puts whose writer
+ * was gone when the daemon started. False: no more.
  * They are kept until they are taken, up to a number; master_left_lost() tells, once, whether
  * some were not. By the time one is taken, the node may have the generation again. */
 struct left {
 	struct disk_id id;
 	uint64_t generation;
-	bool ended; /* for good, everywhere: the owner's removal in advance */
+	uint32_t slot; /* where it was: its key lies there until something else does */
+	bool ended;    /* for good, everywhere: the owner's removal in advance */
+	bool undone;   /* a put that never came to its end: nobody has it */
 };
 bool master_left_next(struct master *master, struct left *ret);
 bool master_left_lost(struct master *master);

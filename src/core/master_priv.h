@@ -218,6 +218,8 @@ void key_claim(struct master *master, uint32_t slot);
 #define LEFT_LIMIT 16384u /* names that wait to be told */
 
 void left_slot(struct master *master, uint32_t slot, bool ended);
+/* A put that a start has dropped, and that may have been published. */
+void left_put(struct master *master, uint32_t slot);
 void left_entry(struct master *master, uint32_t entry, bool ended);
 
 /* ---- hand.c -------------------------------------------------------------- */

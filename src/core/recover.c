@@ -112,6 +112,8 @@ static void read_slots(struct master *master, struct recovery *ret)
 			continue;
 		ret->found += kind != SLOT_CONDEMNED;
 		reason = judge(master, slot);
+		if (reason == DROP_WRITER_GONE)
+			left_put(master, slot);
 		if (reason != DROP_REASONS) {
 			drop(master, slot, reason, ret);
 			continue;

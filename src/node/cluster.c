@@ -281,6 +281,30 @@ static void members_step(struct node *node, uint64_t now)
 
 /* ---- what left ----------------------------------------------------------- */
 
+uint64_t entry_ttl(uint64_t rest_ns)
+{
+	return rest_ns == 0 ? 0 : time_after(rest_ns, rest_ns / 8 + ENTRY_REST_NS);
+}
+
+/* Its key, if that is still where it was. */
+static void left_find_key(
+	const struct node *node, const struct left *left, struct errand *errand)
+{
+	const struct slot *there;
+	struct disk_id id;
+
+	if (left->slot == SLOT_NONE)
+		return;
+	there = &node->share->slots[left->slot];
+	if (there->klen == 0 || there->klen > KEY_LIMIT)
+		return;
+	id = disk_id_of(slot_key(node->share, there), there->klen);
+	if (id.word[0] != left->id.word[0] || id.word[1] != left->id.word[1])
+		return;
+	errand->key = slot_key(node->share, there);
+	errand->key_size = there->klen;
+}
+
 void left_take(struct node *node, const struct dir_id *ended, uint64_t generation)
 {
 	struct left left;
@@ -293,7 +317,12 @@ void left_take(struct node *node, const struct dir_id *ended, uint64_t generatio
 			.kind = left.ended ? ERRAND_TAKE_OUT : ERRAND_LEAVE,
 			.id = id,
 			.generation = left.generation,
+			.lost = left.undone,
 		};
+
+		/* Its holders go by clocks of their own, and are told by the key. */
+		if (left.ended)
+			left_find_key(node, &left, &errand);
 
 		if (ended == NULL || !left.ended || left.generation != generation ||
 			!dir_id_is(&id, ended))

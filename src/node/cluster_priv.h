@@ -50,6 +50,7 @@
 #define GRAVE_NS         3600000000000ull
 #define GRAVE_LIMIT      1048576u
 #define ERRAND_LIMIT     65536u
+#define ENTRY_REST_NS    1000000000ull
 #define ERRANDS_AT_ONCE  64u
 #define ERRAND_PAUSE_NS  1000000ull /* in which others may come */
 #define ANNOUNCE_AT_ONCE 64u
@@ -97,9 +98,11 @@ struct peer {
 	uint64_t
 		refused_ns; /* when it was told last that this is not the peer; 0 = never */
 	bool was_gone;      /* since it was up last */
-	bool was_cut;  /* it was up, or the directory heard of it, and then it was not */
-	bool left;     /* it said so, and neither was up nor has greeted since */
-	bool replaced; /* another node is at its endpoint: it is gone for good */
+	bool was_cut;   /* it was up, or the directory heard of it, and then it was not */
+	bool left;      /* it said so, and neither was up nor has greeted since */
+	bool replaced;  /* another node is at its endpoint: it is gone for good */
+	bool overtaken; /* it may not know that it is a keeper no more, */
+	uint64_t told_ns;    /* and was told so at that time over this connection */
 	uint64_t free_bytes; /* that it would keep for others, when it last said so */
 	bool no_disk;        /* it said so since it is up */
 	uint64_t
@@ -555,6 +558,10 @@ void speed_note(uint64_t *speed, uint64_t bytes, uint64_t took_ns);
 uint64_t generation_of_now(struct node *node);
 /* Tell the directory what left this node; not of this generation of a key (NULL: none), which
  * has just ended and is being removed everywhere. */
+/* For how long the directory has an entry whose object has that much time left; 0: for ever. It
+ * outlasts the object, by whatever clock: who ends that takes the entry out, and needs it to know
+ * whom to tell. Its own end is for what is kept by nobody any more. */
+uint64_t entry_ttl(uint64_t rest_ns);
 void left_take(struct node *node, const struct dir_id *ended, uint64_t generation);
 /* This node knows the generations that members gave before its start, so that it gives none below
  * one that was removed; for a member that is never heard it waits as long as makes it gone. */
@@ -610,6 +617,12 @@ void peer_look_replaced(struct node *node, uint32_t place);
 /* The peer is up: it is told of all that are gone for good. */
 void replaced_tell(struct node *node, uint32_t place);
 void replaced_run(struct node *node, struct op *op);
+/* A role passed from the peer by a step that it may not have heard of: it is told when it is up. */
+void peer_is_overtaken(struct node *node, uint32_t place);
+/* It is up. */
+void overtaken_tell(struct node *node, uint32_t place);
+/* It has answered this. */
+void overtaken_heard(struct node *node, const struct ask *beat);
 
 /* ---- ask.c --------------------------------------------------------------- */
 

@@ -256,7 +256,8 @@ void announce_fill(struct node *node, struct query *query, const struct held *he
 	query->call.wanted = held->wanted;
 	query->call.role = held->secondary ? DIR_SECONDARY : DIR_KEEPER;
 	if (held->expires != UINT64_MAX)
-		query->call.ttl_ns = held->expires > now ? held->expires - now : 1;
+		query->call.ttl_ns = entry_ttl(
+			held->expires > now ? held->expires - now : 1);
 }
 
 static bool announce(struct node *node, const struct held *held)

@@ -107,6 +107,17 @@ static void copy_is_stale(struct node *node, const struct errand *errand)
 		waiters_wake(node, key.hash);
 }
 
+/* Nobody tells the one who had the role. It may be back since this was asked for, and have
+ * announced that it keeps the object before the directory named another. */
+static void errand_handed_over(struct node *node, const struct errand *errand)
+{
+	uint32_t place = peer_find(node, errand->node);
+
+	node->cluster.kept++;
+	if (errand->node != 0 && place != PEER_LIMIT)
+		peer_is_overtaken(node, place);
+}
+
 static void errand_settle(
 	struct node *node, const struct errand *errand, const struct query *query)
 {
@@ -131,7 +142,7 @@ static void errand_settle(
 		announce_settle(
 			node, query, (struct msg_bytes){errand->key, errand->key_size});
 	if (errand->kind == ERRAND_HAND_OVER && call->verdict == DIR_DONE)
-		node->cluster.kept++;
+		errand_handed_over(node, errand);
 	/* The entry has another generation, or another keeper, or was forgotten. */
 	if (errand->kind == ERRAND_HAND_OVER && call->verdict != DIR_DONE) {
 		struct errand announce = *errand;

@@ -24,9 +24,10 @@
  * makes the object secondary (keep_is_under_way()): the entry may name this node a moment later.
  *
  * Credit is room that is free, or has what may be dropped, beyond the upper watermark and what
- * has been promised. A node whose own puts wait has none, so that of two full nodes neither
- * gives to the other; one that was started a moment ago, and looks the emptiest to all, takes
- * one object at a time.
+ * has been promised. But where a copy would come to lie in turning room (core/turning.c) it could
+ * not stay, and is not fetched. A node whose own puts wait has none, so that of two full nodes
+ * neither gives to the other; one that was started a moment ago, and looks the emptiest to all,
+ * takes one object at a time.
  */
 #include "node/node_priv.h"
 
@@ -133,6 +134,10 @@ static int keep_admit(struct node *node, struct op *op)
 {
 	uint64_t credit = keep_credit(node);
 
+	/* Its bytes are not moved in vain, and again whenever it is offered. */
+	if (master_find(&node->master, &op->key) == SLOT_NONE &&
+		!master_keep_fits(&node->master, op->size, op->key.size))
+		credit = 0;
 	if (op->size > master_largest(&node->master, op->key.size) ||
 		keep_bytes(op) > credit) {
 		node->cluster.stats.keeps_refused++;
@@ -194,6 +199,16 @@ static void keep_ask(struct node *node, struct op *op)
 	query_start_for(node, op, query);
 }
 
+/* It was taken for gone. If it is back, it may have announced that it keeps the object before the
+ * directory named this node. */
+static void keep_dead_one_looks(struct node *node, const struct op *op)
+{
+	uint32_t place = peer_find(node, op->from);
+
+	if (op->from != 0 && place != PEER_LIMIT && place != op->lane->link->peer)
+		peer_is_overtaken(node, place);
+}
+
 static void keep_kept(struct node *node, struct op *op)
 {
 	const struct msg_kept msg = {
@@ -202,6 +217,7 @@ static void keep_kept(struct node *node, struct op *op)
 	};
 
 	node->cluster.kept++;
+	keep_dead_one_looks(node, op);
 	keep_uncount(node, op);
 	op_reply(node, op, msg_kept_encode(node->out, sizeof(node->out), &msg));
 }

@@ -159,7 +159,7 @@ static struct query *publish_query(
 	query->call.wanted = keepers_wanted(slot->wanted);
 	query->call.replace = slot->flags & SLOT_REPLACES;
 	/* Under WRITING it keeps the time to live. */
-	query->call.ttl_ns = slot->flags & SLOT_EXPIRES ? slot->lease_end : 0;
+	query->call.ttl_ns = slot->flags & SLOT_EXPIRES ? entry_ttl(slot->lease_end) : 0;
 	return query;
 }
 
@@ -283,6 +283,13 @@ static bool is_here(const struct node *node, const struct op *op)
 	       master_disk_find(&node->master, &op->key) != DISK_NONE;
 }
 
+/* One that replaces, and is not READY yet: no other node can tell of it. */
+static bool is_another_put_here(
+	const struct node *node, const struct op *op, uint64_t generation)
+{
+	return generation != op->generation && put_is_named(node, &op->key, generation);
+}
+
 /* True: the op goes on in its new state. */
 static bool publish_met(struct node *node, struct op *op)
 {
@@ -300,11 +307,13 @@ static bool publish_met(struct node *node, struct op *op)
 	op->met_softpin = entry->flags & DIR_SOFTPIN;
 	op->met_away = sources.away || sources.strange;
 	query_free(node, op->query);
-	if (is_here(node, op))
+	if (is_here(node, op) || is_another_put_here(node, op, op->met_generation))
 		return publish_exists(node, op, op->met_generation);
 	/* Its keeper may be back already, or be another than this node knows: only members
-	 * that were read since can tell. */
-	if ((sources.gone || sources.strange) && op->met_softpin && is_new) {
+	 * that were read since can tell. One that has ended in order is none, and is to be back:
+	 * who has just started was not told. */
+	if ((sources.gone || sources.strange) && op->met_softpin &&
+		(is_new || node_now(node) - node->started_ns < GONE_NS)) {
 		node->cluster.renew_ns = 0;
 		return publish_again(node, op, PUBLISH_SEND, "its keeper is away");
 	}
@@ -605,6 +614,8 @@ static bool publish_begin(struct node *node, struct op *op)
 		return false;
 	}
 	op->id = dir_id_of_key(op->key.data, op->key.size);
+	/* By an earlier daemon it may have been published: then it is to be undone as well. */
+	op->generation = node->share->slots[op->slot].generation;
 	op->publishing = true;
 	op->cluster_state = PUBLISH_NAME;
 	return true;

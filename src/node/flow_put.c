@@ -195,11 +195,12 @@ static void put_drop_earlier(struct node *node, struct op *op)
 			break;
 		slot = master->objects[slot].next;
 	}
-	if (slot != SLOT_NONE)
-		(void)master_put_abort(&node->master, slot,
-			slot_life_of(atomic_load_explicit(
-				&there->state, memory_order_relaxed)),
-			op_client_ref(node, op));
+	if (slot == SLOT_NONE)
+		return;
+	publish_undo(node, slot);
+	(void)master_put_abort(&node->master, slot,
+		slot_life_of(atomic_load_explicit(&there->state, memory_order_relaxed)),
+		op_client_ref(node, op));
 }
 
 /* True: go on at once, in the new state. */

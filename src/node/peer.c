@@ -234,6 +234,7 @@ static void peer_is_up_now(struct node *node, uint32_t place)
 	rebuild_peer_is_up(node);
 	graves_tell(node, place);
 	replaced_tell(node, place);
+	overtaken_tell(node, place);
 	cluster_changed(node);
 	fetches_look_again(node);
 	peers_look_soon(node);
@@ -357,9 +358,11 @@ static void peer_beaten(
 	struct msg_beaten msg;
 
 	peer_at(node, ask->peer)->beating = false;
-	if (err == 0 && msg_beaten_decode(message, size, &msg) == 0)
-		peer_take_beat(node, ask->peer, msg.free_bytes, msg.generation,
-			msg.epochs.data, msg.epochs.size);
+	if (err != 0 || msg_beaten_decode(message, size, &msg) != 0)
+		return;
+	overtaken_heard(node, ask);
+	peer_take_beat(node, ask->peer, msg.free_bytes, msg.generation, msg.epochs.data,
+		msg.epochs.size);
 }
 
 static void peer_beat(struct node *node, uint32_t place, uint64_t now)

@@ -10,6 +10,14 @@
  *
  * Before that it is gone, and may come back with what it keeps; after it, what it alone kept
  * is lost. The node that stands in its place hears of it from those who knew it.
+ *
+ * Of one that is gone, but not replaced, others take over what it kept. Back already when such a
+ * step takes effect, it may have announced what it keeps before, and heard of nobody else: it is
+ * overtaken, is told that it was gone itself, and announces all once more. So does who gives an
+ * object away and is answered before the step is done.
+ *
+ *   overtaken --it is up: REPLACED, of itself--> told --a later beat is answered--> it has heard
+ *        ^------------- it is up once more --------'
  */
 #include "node/node_priv.h"
 
@@ -44,6 +52,37 @@ static void peer_is_replaced(struct node *node, struct peer *peer)
 		peer->id, peer->endpoint);
 	cluster_changed(node);
 }
+
+/* ---- what it is told itself ------------------------------------------------ */
+
+void overtaken_tell(struct node *node, uint32_t place)
+{
+	struct peer *peer = &node->cluster.peers[place];
+
+	if (!peer->overtaken || !peer_is_up(peer))
+		return;
+	replaced_send(node, place, peer->id);
+	peer->told_ns = node_now(node);
+}
+
+void overtaken_heard(struct node *node, const struct ask *beat)
+{
+	struct peer *peer = &node->cluster.peers[beat->peer];
+
+	if (peer->told_ns != 0 && beat->sent_ns > peer->told_ns)
+		peer->overtaken = false;
+}
+
+void peer_is_overtaken(struct node *node, uint32_t place)
+{
+	struct peer *peer = &node->cluster.peers[place];
+
+	peer->overtaken = true;
+	peer->told_ns = 0;
+	overtaken_tell(node, place);
+}
+
+/* ---- whether it is -------------------------------------------------------- */
 
 static bool another_is_there(const struct node *node, const struct peer *peer)
 {
@@ -96,8 +135,11 @@ void replaced_run(struct node *node, struct op *op)
 	uint32_t place = PEER_LIMIT;
 	struct peer *peer;
 
-	if (msg_replaced_decode(op->message, op->message_size, &msg) == 0)
+	if (msg_replaced_decode(op->message, op->message_size, &msg) == 0) {
 		place = replaced_place(node, msg.node);
+		if (msg.node == node->cluster.id)
+			announce_all(node); /* it was taken for gone */
+	}
 	if (place != PEER_LIMIT) {
 		peer = &node->cluster.peers[place];
 		if (!peer->replaced && !peer_is_live(node, peer))

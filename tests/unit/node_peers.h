@@ -581,17 +581,23 @@ static inline void fake_node_epoch(void *ctx, uint32_t domain, uint64_t epoch)
 	node_on_epoch(world.node, domain, epoch);
 }
 
+static inline void fake_open_port(void)
+{
+	struct dir_events events = {NULL, fake_node_done, fake_node_epoch};
+
+	dir_mem_open_port(&fake.port, fake.mem, &events, &fake.dir);
+}
+
 static inline void fake_open(void)
 {
 	const struct dir_mem_config config = {.domains = 1, .seed = 1, .undo_limit = 64};
-	struct dir_events events = {NULL, fake_node_done, fake_node_epoch};
 	struct dir_events peers = {NULL, fake_dir_done, fake_dir_epoch};
 
 	memset(&fake, 0, sizeof(fake));
 	list_init(&fake.asks);
 	list_init(&fake.answers);
 	assert_int_equal(dir_mem_new(&fake.mem, &config), 0);
-	dir_mem_open_port(&fake.port, fake.mem, &events, &fake.dir);
+	fake_open_port();
 	for (unsigned i = 0; i < PEERS; i++) {
 		struct fake_peer *peer = &fake.peers[i];
 
@@ -619,6 +625,30 @@ static inline int fake_start(void)
 	for (unsigned i = 0; err == 0 && i < PEERS; i++)
 		assert_true(fake.peers[i].connected);
 	return err;
+}
+
+/* As by kill -9: what was under way with others is so no more. */
+static inline void node_dies(void)
+{
+	sim_kill_daemon(&world);
+	fake_free(&fake.asks, 0, PEERS);
+	fake_free(&fake.answers, 1, 0);
+	memset(fake.moves, 0, sizeof(fake.moves));
+	for (unsigned i = 0; i < PEERS; i++) {
+		struct fake_peer *peer = &fake.peers[i];
+
+		peer->place = NO_PLACE;
+		peer->connecting = peer->connected = peer->closing = false;
+		peer->link = 0;
+	}
+	dir_mem_close_port(&fake.port);
+	fake_open_port();
+}
+
+static inline void node_starts_again(void)
+{
+	assert_int_equal(sim_start_daemon(&world), 0);
+	settle();
 }
 
 static inline int setup_peers(void **state)

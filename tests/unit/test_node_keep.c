@@ -287,6 +287,8 @@ static void test_directory_is_away(void **state)
 	dir_mem_set_away(fake.mem, 0, false);
 	turn(SECOND);
 	want_keeper(KEY);
+	/* The giver, which was told that it failed, has to look. */
+	assert_non_null(find_ask(0, MSG_TYPE_REPLACED));
 }
 
 static void test_removed_before_the_hand_over(void **state)
@@ -402,6 +404,31 @@ static void test_put_asks_whoever_may_keep_it(void **state)
 	settle();
 	want_error(guest.lane, ERR_EXISTS, "has an object");
 	assert_int_equal(entry_of(KEY), GENERATION);
+}
+
+/* A peer has taken it for gone, and claimed what it keeps. */
+static void test_told_that_it_was_gone(void **state)
+{
+	struct guest guest = guest_of();
+	uint64_t generation;
+
+	(void)state;
+	SEND(guest.lane, put, .key = text(KEY), .op = ++guest.ops, .flags = PUT_SOFTPIN,
+		.timeout_ns = WAIT, .value = text("value"));
+	settle();
+	generation = want_done(guest.lane);
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_HAND_OVER,
+					       .id = id_of(KEY),
+					       .generation = generation,
+					       .from = THIS_ID}),
+		DIR_DONE);
+	turn(SECOND);
+	assert_true(is_kept(KEY));
+	link_opens(0);
+	ASK(0, 5, replaced, .node = THIS_ID);
+	peer_has(0, generation, false);
+	assert_false(is_kept(KEY));
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
 }
 
 /* ---- to give it away ----------------------------------------------------- */
@@ -547,6 +574,49 @@ static void test_what_was_given_can_be_read_again(void **state)
 	settle();
 	want_object(&guest, PIECE);
 	assert_false(is_kept(offer.key));
+}
+
+/* Nor is that room for what it is to keep, though much else here may go. */
+static void test_takes_over_nothing_that_could_not_stay(void **state)
+{
+	struct guest guest = full_guest();
+	struct offer offer;
+	struct pool_use use;
+	char key[16];
+
+	(void)state;
+	send_start(&guest, "more", PIECE, PUT_SOFTPIN, WAIT);
+	offer = offered();
+	peer_takes_role(0, &offer);
+	peer_answers(0, &offer);
+	turn(2 * WAIT);
+	want_error(guest.lane, ERR_NO_SPACE, "no peer");
+	for (unsigned i = 0; i < PIECES; i++) {
+		(void)snprintf(key, sizeof(key), "o%u", i);
+		if (strcmp(key, offer.key) == 0)
+			continue;
+		SEND(guest.lane, remove, .key = text(key));
+		settle();
+		(void)want_done(guest.lane);
+	}
+	for (unsigned i = 0; i < 2 * PIECES; i++) {
+		struct msg_put_started started;
+
+		(void)snprintf(key, sizeof(key), "c%u", i);
+		started = start(&guest, key, PIECE / 2, 0);
+		SEND(guest.lane, put_end, .slot = started.slot, .life = started.life,
+			.timeout_ns = WAIT);
+		settle();
+		(void)want_done(guest.lane);
+	}
+	master_use(node_master(world.node), &use);
+	assert_true(use.turning >= PIECE);
+	assert_true(use.largest_hole < PIECE);
+	assert_true(use.inactive + use.active > 4 * PIECE);
+	keeps(0, KEY, GENERATION, PIECE, DIR_SOFTPIN);
+	ask_keep(CHANNEL, KEY, GENERATION, PIECE);
+	want_refusal(CHANNEL, ERR_NO_SPACE);
+	assert_int_equal(count_asks(0, MSG_TYPE_REPLICA_ASK), 0);
 }
 
 static void test_chooses_one_with_credit(void **state)
@@ -925,8 +995,10 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_named_keeper_has_a_copy),
 	AMONG_PEERS(test_forgotten_after_the_hand_over),
 	AMONG_PEERS(test_put_asks_whoever_may_keep_it),
+	AMONG_PEERS(test_told_that_it_was_gone),
 	AMONG_PEERS(test_full_node_gives_to_a_peer),
 	AMONG_PEERS(test_what_was_given_can_be_read_again),
+	AMONG_PEERS(test_takes_over_nothing_that_could_not_stay),
 	AMONG_PEERS(test_chooses_one_with_credit),
 	AMONG_PEERS(test_both_full),
 	AMONG_PEERS(test_refused),

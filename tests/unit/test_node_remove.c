@@ -710,6 +710,49 @@ static void test_client_goes_while_its_removal_waits(void **state)
 	assert_int_equal(world.node->ops_used, 0);
 }
 
+/* ---- an object whose time is over ---------------------------------------- */
+
+/* The holders' clocks may be slower. */
+static void test_holders_are_told_when_its_time_is_over(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	SEND(guest.lane, put, .key = text(KEY), .op = ++guest.ops, .flags = PUT_SOFTPIN,
+		.ttl_ns = 5 * SECOND, .timeout_ns = SECOND, .value = text("value"));
+	settle();
+	generation = want_done(guest.lane);
+	peer_copies(0, KEY, generation);
+	turn(4 * SECOND);
+	assert_int_equal(drops(), 0);
+	turn(SECOND);
+	assert_int_equal(entry_of(KEY), 0);
+	want_drop(0, KEY, generation);
+	reply_done(0, generation);
+	assert_int_equal(drops(), 0);
+}
+
+/* A keeper that is gone takes nothing out. */
+static void test_entry_outlasts_its_object_for_a_while_only(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	SEND(guest.lane, put, .key = text(KEY), .op = ++guest.ops, .flags = PUT_SOFTPIN,
+		.ttl_ns = 8 * SECOND, .timeout_ns = SECOND, .value = text("value"));
+	settle();
+	(void)want_done(guest.lane);
+	node_dies();
+	world.now_ns += 9 * SECOND;
+	dir_mem_set_now(fake.mem, world.now_ns);
+	assert_true(entry_of(KEY) > 0);
+	world.now_ns += 2 * SECOND;
+	dir_mem_set_now(fake.mem, world.now_ns);
+	assert_int_equal(entry_of(KEY), 0);
+	node_starts_again();
+}
+
 /* ---- an object in the place of another ----------------------------------- */
 
 static void send_replace(struct guest *guest)
@@ -751,6 +794,25 @@ static void reply_have_absent(unsigned peer)
 {
 	reply_error(want_ask(peer, MSG_TYPE_HAVE), ERR_NOT_FOUND);
 	settle();
+}
+
+/* Nobody else has what it has put, and it is not READY: another put does not take that for stale. */
+static void test_put_meets_one_that_replaces_on_this_node(void **state)
+{
+	struct guest guest = attach_settled(), other = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	send_replace(&guest);
+	want_drop(0, KEY, 50);
+	generation = entry_of(KEY);
+	send_put(&other, KEY, "value", SECOND);
+	settle();
+	want_error(other.lane, ERR_EXISTS, KEY);
+	assert_int_equal(entry_of(KEY), generation);
+	reply_done(0, 50);
+	assert_int_equal(want_done(guest.lane), generation);
 }
 
 /* Who was putting in the place of a third died, perhaps before it had told anybody. */
@@ -915,6 +977,89 @@ static void test_removal_waits_for_what_a_put_of_the_node_replaced(void **state)
 	assert_true(want_done(other.lane) > old);
 	want_error(guest.lane, ERR_REMOVED, "");
 	assert_int_equal(used_bytes(), 0);
+}
+
+/* ---- a put that was published by an earlier daemon ------------------------ */
+
+/* The directory has it, and the daemon dies before it hears of that. */
+static struct msg_put_started publish_and_die(struct guest *guest)
+{
+	struct msg_put_started started = start(guest, KEY, 5, PUT_SOFTPIN);
+	struct list *first;
+
+	fake.dir_waits = true;
+	SEND(guest->lane, put_end, .slot = started.slot, .life = started.life,
+		.timeout_ns = SECOND);
+	settle();
+	while ((first = list_first(&fake.port.queued)) != NULL)
+		assert_int_equal(
+			dir_mem_apply(&fake.port,
+				container_of(first, struct dir_call, list_entry)),
+			0);
+	node_dies();
+	fake.dir_waits = false;
+	assert_true(entry_of(KEY) > 0);
+	return started;
+}
+
+/* The new one is not sure of the others, and the put's time is over. */
+static void test_late_put_of_an_earlier_daemon_is_undone(void **state)
+{
+	struct guest guest = attach_settled();
+	struct msg_put_started started = publish_and_die(&guest);
+
+	(void)state;
+	for (unsigned i = 0; i < PEERS; i++)
+		fake.peers[i].reachable = false;
+	node_starts_again();
+	hello(&guest, guest.welcome.token, 0);
+	WANT(guest.lane, welcome, &guest.welcome);
+	SEND(guest.lane, put_end, .slot = started.slot, .life = started.life,
+		.timeout_ns = SECOND);
+	turn(2 * SECOND);
+	want_error(guest.lane, ERR_UNAVAILABLE, "not every node was heard");
+	assert_int_equal(entry_of(KEY), 0);
+}
+
+static void test_put_whose_writer_died_with_the_daemon_is_undone(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	(void)publish_and_die(&guest);
+	sim_process_end(&world, guest.pid);
+	node_starts_again();
+	turn(SECOND);
+	assert_int_equal(world.recovery.dropped[DROP_WRITER_GONE], 1);
+	assert_int_equal(entry_of(KEY), 0);
+}
+
+/* It told all that it may be back soon, and this node was not there to hear it. */
+static void test_put_waits_for_a_keeper_that_left_before_the_start(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_ANNOUNCE,
+					       .id = id_of(KEY),
+					       .generation = 50,
+					       .size = 5,
+					       .flags = DIR_SOFTPIN,
+					       .wanted = 1,
+					       .role = DIR_KEEPER}),
+		DIR_DONE);
+	(void)peer_calls(0, (struct dir_call){.op = DIR_OP_RESIGN});
+	fake.peers[0].reachable = false;
+	node_dies();
+	node_starts_again();
+	hello(&guest, guest.welcome.token, 0);
+	WANT(guest.lane, welcome, &guest.welcome);
+	send_put(&guest, KEY, "value", 10 * SECOND);
+	turn(2 * SECOND);
+	want_nothing(guest.lane);
+	assert_int_equal(entry_of(KEY), 50);
+	turn(GONE_NS);
+	assert_int_equal(entry_of(KEY), want_done(guest.lane));
 }
 
 /* ---- what comes about while a put is being published ---------------------- */
@@ -1528,7 +1673,10 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_removal_ends_though_its_client_did_and_no_answer_came),
 	AMONG_PEERS(test_holders_are_told_though_the_client_is_gone),
 	AMONG_PEERS(test_client_goes_while_its_removal_waits),
+	AMONG_PEERS(test_holders_are_told_when_its_time_is_over),
+	AMONG_PEERS(test_entry_outlasts_its_object_for_a_while_only),
 	AMONG_PEERS(test_put_that_replaces_has_the_old_one_ended),
+	AMONG_PEERS(test_put_meets_one_that_replaces_on_this_node),
 	AMONG_PEERS(test_put_that_replaces_one_cut_short_asks_all),
 	AMONG_PEERS(test_put_that_replaces_one_of_a_dead_daemon_asks_all),
 	AMONG_PEERS(test_put_that_replaces_one_of_this_node_asks_nobody),
@@ -1536,6 +1684,9 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_drop_waits_for_what_the_put_replaced),
 	AMONG_PEERS(test_drop_does_not_wait_for_ever),
 	AMONG_PEERS(test_removal_waits_for_what_a_put_of_the_node_replaced),
+	AMONG_PEERS(test_late_put_of_an_earlier_daemon_is_undone),
+	AMONG_PEERS(test_put_whose_writer_died_with_the_daemon_is_undone),
+	AMONG_PEERS(test_put_waits_for_a_keeper_that_left_before_the_start),
 	AMONG_PEERS(test_epoch_that_was_not_complete_when_it_was_sent),
 	AMONG_PEERS(test_node_that_is_no_member_when_its_put_was_published),
 	AMONG_PEERS(test_gates_delay_what_is_done_once),

@@ -703,6 +703,42 @@ static void test_copy_is_not_claimed_while_a_keeper_lives(void **state)
 	assert_true(is_kept(KEY));
 }
 
+/* It is told that it was taken for gone: it has announced what it keeps before the claim took effect,
+ * and heard that nobody else does. */
+static void test_keeper_is_back_before_it_is_claimed(void **state)
+{
+	struct msg_replaced msg;
+	struct fake_ask *ask;
+
+	(void)state;
+	(void)copy_of(0);
+	peer_goes(0);
+	turn(2 * SECOND + 900 * MS);
+	hold_directory();
+	turn(SECOND);
+	while (!is_kept(KEY))
+		directory_answers();
+	link_opens(0);
+	peer_has(0, 1);
+	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
+	let_directory_go();
+	turn(SECOND);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, peer_id(0)), DIR_SECONDARY);
+	assert_null(find_ask(0, MSG_TYPE_REPLACED));
+	peer_comes(0);
+	ask = want_ask(0, MSG_TYPE_REPLACED);
+	assert_int_equal(msg_replaced_decode(ask->bytes, ask->size, &msg), 0);
+	assert_int_equal(msg.node, peer_id(0));
+	/* It has heard that: when it is up once more it is not told again. */
+	fake.peers[0].is_silent = true;
+	turn(2 * SECOND);
+	assert_null(find_ask(0, MSG_TYPE_REPLACED));
+	fake.peers[0].is_silent = false;
+	turn(2 * SECOND);
+	assert_int_equal(count_asks(0, MSG_TYPE_REPLACED), 0);
+}
+
 /* The other was faster: this one stays a copy. */
 static void test_of_two_claimants_one_keeps_it(void **state)
 {
@@ -910,6 +946,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_rebuild_has_a_rate),
 	AMONG_PEERS(test_copy_of_a_dead_keeper_is_claimed),
 	AMONG_PEERS(test_copy_is_not_claimed_while_a_keeper_lives),
+	AMONG_PEERS(test_keeper_is_back_before_it_is_claimed),
 	AMONG_PEERS(test_of_two_claimants_one_keeps_it),
 	AMONG_PEERS(test_removed_before_it_is_claimed),
 	AMONG_PEERS(test_directory_is_away_when_it_is_claimed),

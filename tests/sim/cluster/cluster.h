@@ -646,6 +646,8 @@ void judge_put(struct host *host, struct put *put, const struct call *call, int 
 bool host_keeps(const struct host *host, uint32_t key, uint64_t generation);
 /* READY in its pool, or on its disk, whoever keeps it. */
 bool host_has_copy(const struct host *host, uint64_t generation);
+/* It still has to tell others, or the directory, that a later one than that was removed. */
+bool host_has_grave(const struct host *host, uint32_t key, uint64_t above);
 /* Every object that must be there is kept by somebody; note by whom. */
 void keepers_look(struct sim *sim);
 /* Who has kept the put at `from` or later was down or stopped, or cut off from the asker. */

@@ -286,6 +286,17 @@ static struct task *janitor_does(
 	return &proc->task;
 }
 
+/* Who had counted its reads died before all had heard that they were over, as somebody could not be
+ * told, and the directory has forgotten it, too. */
+static bool end_is_forgotten(const struct sim *sim, const struct put *put)
+{
+	uint64_t since = put->read_out_ns - MIN(put->read_out_ns, SIM_SETTLE_NS);
+
+	return sim->registry.forgot_ns > put->read_out_ns &&
+	       trouble_was(sim, since, put->read_out_ns) &&
+	       keeper_was_away(sim, SIM_HOSTS, put, put->read_out_ns, sim->now_ns);
+}
+
 static void check_may_be_read(struct sim *sim, unsigned host, const struct put *put)
 {
 	if (put_has_expired(put, sim->now_ns - SIM_SETTLE_NS))
@@ -293,7 +304,7 @@ static void check_may_be_read(struct sim *sim, unsigned host, const struct put *
 			"host %u: put %" PRIu64 " of key %s is past its time to live",
 			host, put->id, key_name(sim, put->key));
 	if (put->readers > 0 && put->reports_done >= put->readers && !put->repeated &&
-		put->softpin)
+		put->softpin && !end_is_forgotten(sim, put))
 		sim_fail(sim,
 			"host %u: put %" PRIu64
 			" of key %s is there after all of its reads",

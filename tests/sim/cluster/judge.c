@@ -175,6 +175,15 @@ static bool was_removed_before(const struct host *host, const struct ending *end
 	return false;
 }
 
+/* Its time was over: a put has the key as soon as the entry is out, and the holders, whose clocks
+ * differ, are just being told. */
+static bool is_expiring(
+	const struct ending *ending, const struct put *put, uint64_t began_ns)
+{
+	return put_may_have_expired(put, ending->answered_ns) &&
+	       began_ns - ending->answered_ns < SHORT_NS;
+}
+
 bool ending_is_excused(const struct host *host, const struct ending *ending,
 	const struct put *put, uint64_t generation, uint64_t began_ns)
 {
@@ -185,6 +194,7 @@ bool ending_is_excused(const struct host *host, const struct ending *ending,
 	       ended_another(sim, ending, put, generation) ||
 	       (ending->kind == ENDING_PUT &&
 		       (is_half_ended(sim, put, began_ns) ||
+			       is_expiring(ending, put, began_ns) ||
 			       was_removed_before(
 				       host, ending, put, generation, began_ns)));
 }

@@ -72,6 +72,22 @@ static bool may_give_way(
 	return false;
 }
 
+/* A host that nobody could ask has yet to say that something later was removed: that ends the put,
+ * which knew of no number but its own clock's, and of some that were lower. */
+static bool may_be_buried(const struct host *host, uint32_t key, uint64_t generation)
+{
+	const struct sim *sim = host->sim;
+	uint64_t since = sim->now_ns - MIN(sim->now_ns, GONE_NS_TRUE);
+
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		if (i != host->index && host_has_grave(&sim->hosts[i], key, generation) &&
+			(is_newcomer(host) || trouble_was_dir(sim, since, sim->now_ns)) &&
+			trouble_was_at(sim, i, since, sim->now_ns))
+			return true;
+	}
+	return false;
+}
+
 static void check_no_later(struct host *host, struct put *put, uint64_t generation)
 {
 	list_for_each (at, &host->sim->ledger.keys[put->key].puts) {
@@ -80,6 +96,7 @@ static void check_no_later(struct host *host, struct put *put, uint64_t generati
 		if (other != put && may_give_way(host, other, generation))
 			put->contested = true;
 	}
+	put->contested |= may_be_buried(host, put->key, generation);
 }
 
 static void judge_acked(struct host *host, struct put *put, uint64_t generation)

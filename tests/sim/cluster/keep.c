@@ -12,6 +12,8 @@
 #include "core/disk.h"
 #include "node/node_priv.h"
 
+#include <string.h>
+
 /* ---- what a host keeps --------------------------------------------------- */
 
 static bool is_kept(const struct slot *slot)
@@ -78,6 +80,38 @@ bool host_has_copy(const struct host *host, uint64_t generation)
 	return keeps_in_pool(host, generation) || has_copy(host, generation) ||
 	       (host->has_disk &&
 		       sim_tier_find(&host->tier.committed, generation) != NULL);
+}
+
+static bool has_name(
+	const struct host *host, uint32_t key, const void *bytes, uint32_t size)
+{
+	const struct ledger_key *name = &host->sim->ledger.keys[key];
+
+	return size == name->size && memcmp(bytes, name->bytes, size) == 0;
+}
+
+bool host_has_grave(const struct host *host, uint32_t key, uint64_t above)
+{
+	const struct cluster *cluster;
+
+	if (!host_is_up(host))
+		return false;
+	cluster = &host->world.node->cluster;
+	list_for_each (at, &cluster->graves) {
+		const struct grave *grave = container_of(at, struct grave, entry);
+
+		if (grave->kind == GRAVE_OBJECT && grave->generation > above &&
+			has_name(host, key, grave->key, grave->key_size))
+			return true;
+	}
+	list_for_each (at, &cluster->errands) {
+		const struct errand *errand = container_of(at, struct errand, entry);
+
+		if (errand->kind == ERRAND_BURY && errand->generation > above &&
+			has_name(host, key, errand->key, errand->key_size))
+			return true;
+	}
+	return false;
 }
 
 /* ---- of a put ------------------------------------------------------------ */

@@ -39,7 +39,8 @@ struct put {
 	uint64_t generation; /* 0: not known */
 	uint64_t reports;    /* of ended reads, that were sent */
 	uint64_t reports_done;
-	uint64_t lost_ns; /* its last keeper's bytes are gone; 0: they are not */
+	uint64_t read_out_ns; /* when the last of its reads was reported; 0: not yet */
+	uint64_t lost_ns;     /* its last keeper's bytes are gone; 0: they are not */
 	uint64_t
 		taken_ns; /* when somebody asked who was told that it is his; 0: nobody */
 	bool contested; /* another was acknowledged beside it, as nobody could know of both */

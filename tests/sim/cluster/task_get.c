@@ -268,6 +268,8 @@ void report_step(struct proc *proc)
 	code = call_code(proc);
 	if (code == 0) {
 		put->reports_done++;
+		if (put->reports_done == put->readers)
+			put->read_out_ns = sim->now_ns;
 		sim_cover(sim, put->host == proc->host->index ? COVER_READ_COUNTED
 							      : COVER_READ_COUNTED_FAR);
 	} else if (code != ERR_NOT_FOUND && code != ERR_RPC_FAIL) {
