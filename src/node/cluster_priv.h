@@ -556,12 +556,12 @@ uint64_t run_of(uint64_t size, size_t key_size);
 void speed_note(uint64_t *speed, uint64_t bytes, uint64_t took_ns);
 /* Above this node's highest, and above what it would give now. */
 uint64_t generation_of_now(struct node *node);
-/* Tell the directory what left this node; not of this generation of a key (NULL: none), which
- * has just ended and is being removed everywhere. */
 /* For how long the directory has an entry whose object has that much time left; 0: for ever. It
  * outlasts the object, by whatever clock: who ends that takes the entry out, and needs it to know
  * whom to tell. Its own end is for what is kept by nobody any more. */
 uint64_t entry_ttl(uint64_t rest_ns);
+/* Tell the directory what left this node; not of this generation of a key (NULL: none), which
+ * has just ended and is being removed everywhere. */
 void left_take(struct node *node, const struct dir_id *ended, uint64_t generation);
 /* This node knows the generations that members gave before its start, so that it gives none below
  * one that was removed; for a member that is never heard it waits as long as makes it gone. */
