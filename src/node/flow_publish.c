@@ -300,7 +300,7 @@ static bool publish_met(struct node *node, struct op *op)
 	op->met_softpin = entry->flags & DIR_SOFTPIN;
 	op->met_away = sources.away || sources.strange;
 	query_free(node, op->query);
-	if (is_here(node, op))
+	if (is_here(node, op) || put_is_named(node, &op->key, op->met_generation))
 		return publish_exists(node, op, op->met_generation);
 	/* Its keeper may be back already, or be another than this node knows: only members
 	 * that were read since can tell. */

@@ -917,6 +917,23 @@ static void test_removal_waits_for_what_a_put_of_the_node_replaced(void **state)
 	assert_int_equal(used_bytes(), 0);
 }
 
+/* Its entry names this node, where nobody finds it before that. */
+static void test_put_meets_one_of_the_node_that_replaces(void **state)
+{
+	struct guest guest = attach_settled(), other = attach_settled();
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	send_replace(&guest);
+	want_drop(0, KEY, 50);
+	SEND(other.lane, put, .key = text(KEY), .op = ++other.ops, .timeout_ns = SECOND,
+		.value = text("other"));
+	settle();
+	want_error(other.lane, ERR_EXISTS, "");
+	reply_done(0, 50);
+	assert_int_equal(entry_of(KEY), want_done(guest.lane));
+}
+
 /* ---- what comes about while a put is being published ---------------------- */
 
 static void all_have_nothing(void)
@@ -1536,6 +1553,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_drop_waits_for_what_the_put_replaced),
 	AMONG_PEERS(test_drop_does_not_wait_for_ever),
 	AMONG_PEERS(test_removal_waits_for_what_a_put_of_the_node_replaced),
+	AMONG_PEERS(test_put_meets_one_of_the_node_that_replaces),
 	AMONG_PEERS(test_epoch_that_was_not_complete_when_it_was_sent),
 	AMONG_PEERS(test_node_that_is_no_member_when_its_put_was_published),
 	AMONG_PEERS(test_gates_delay_what_is_done_once),
