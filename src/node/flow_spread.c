@@ -3,7 +3,8 @@
  * become its keepers as well.
  *
  *   LOOK --LOOKUP--> LOOKED --enough keep it, or it was removed--> answer
- *    ^  ^              '--lacking--> ASKED (KEEP, of peers with credit) --all answered--> LOOK
+ *    ^  ^              '--lacking--> ASKED (KEEP, of peers with credit) --all answered--> LOOK,
+ *    |  |                                                 or answer, if enough have taken it
  *    |  '-----------------------------------------------------------------------'
  *    '---in a moment--- PAUSE, if a peer was busy; if nobody more can be asked, and it is required
  *                       else --> answer, with how many keep it
@@ -77,11 +78,23 @@ static bool spread_undo(struct node *node, struct op *op)
 	return true;
 }
 
+/* Who was asked may have become a keeper in the place of this node: the same peer, of what had
+ * no room here. */
+static bool spread_is_kept_here(const struct node *node, const struct op *op)
+{
+	struct held held;
+
+	return master_held_look(&node->master, &op->key, op->generation, &held) &&
+	       !held.secondary && !swapout_has(node, &held);
+}
+
 /* No more can be done. True: go on. */
 static bool spread_end(struct node *node, struct op *op)
 {
 	if (op->required)
 		return spread_undo(node, op);
+	if (op->keepers > 1 && !spread_is_kept_here(node, op))
+		op->keepers--;
 	spread_done(node, op);
 	return false;
 }
@@ -272,7 +285,7 @@ static bool spread_step(struct node *node, struct op *op)
 	case SPREAD_ASKED:
 		if (!list_is_empty(&op->asks))
 			return false;
-		if (op->keepers >= op->replicas) {
+		if (op->keepers >= op->replicas && spread_is_kept_here(node, op)) {
 			spread_done(node, op);
 			return false;
 		}

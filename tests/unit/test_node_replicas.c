@@ -206,6 +206,34 @@ static void test_busy_one_is_asked_again(void **state)
 	want_keepers(&guest, 2);
 }
 
+static void send_drain(struct guest *guest)
+{
+	SEND(guest->lane, drain, .begin = true);
+	settle();
+	(void)want_done(guest->lane);
+}
+
+/* The peer that is to keep it, too, is offered the role of this node as well: with both it is one
+ * keeper, however it answers. */
+static void test_role_goes_to_who_was_asked_to_keep_it_too(void **state)
+{
+	struct guest guest = guest_of(), other = guest_of();
+	struct msg_done msg;
+
+	(void)state;
+	credit(0, MIB);
+	put_of(&guest, 2, PUT_SOFTPIN);
+	send_drain(&other);
+	assert_int_equal(count_asks(0, MSG_TYPE_KEEP), 2);
+	peer_keeps_too(0, THIS_ID);
+	peer_answers(0); /* beside this node, */
+	WANT(guest.lane, done, &msg);
+	assert_int_equal(msg.keepers, 1);
+	peer_answers(0); /* in its place */
+	assert_false(is_kept(KEY));
+	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
+}
+
 static void test_peer_dies_before_it_keeps_it(void **state)
 {
 	struct guest guest = guest_of();
@@ -800,6 +828,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_nobody_has_room),
 	AMONG_PEERS(test_one_refuses_and_another_takes),
 	AMONG_PEERS(test_busy_one_is_asked_again),
+	AMONG_PEERS(test_role_goes_to_who_was_asked_to_keep_it_too),
 	AMONG_PEERS(test_peer_dies_before_it_keeps_it),
 	AMONG_PEERS(test_answer_of_the_peer_is_lost),
 	AMONG_PEERS(test_deadline_without_an_answer),
