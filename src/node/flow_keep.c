@@ -11,8 +11,9 @@
  *      ^                   |--it has not--> NOT_FOUND, EXISTS; announced, so that the directory
  *      '---- no answer ----'                says whether the copy is secondary, or goes
  *
- * What this node is offering to a peer itself it takes over from nobody, until the peer has
- * answered: the giver may have become a keeper by that very offer.
+ * Of what several nodes are to keep it takes nobody's role beside its own. What this node is
+ * offering to a peer itself it takes over from nobody, until the peer has answered: the giver may
+ * have become a keeper by that very offer.
  *
  * The slot says that the object is kept before the directory does: killed between the two, this
  * node announces it as a keeper, and becomes secondary if the giver is one still. The giver
@@ -333,6 +334,23 @@ static void keep_not_here(struct node *node, struct op *op)
 	}
 }
 
+static bool keep_is_here(const struct node *node, const struct op *op, struct held *ret)
+{
+	return master_held_look(&node->master, &op->key, op->generation, ret) &&
+	       !ret->secondary;
+}
+
+/* Of what several nodes are to keep this one has a role already: with the asker's, that would be
+ * two on one node. The directory would see that, unless it has forgotten either. If the role was
+ * handed over before, and the answer was lost, the asker learns that as it announces the object. */
+static bool keep_has_own_role(const struct node *node, const struct op *op)
+{
+	const struct peer *asker = &node->cluster.peers[op->lane->link->peer];
+	struct held held;
+
+	return op->from == asker->id && keep_is_here(node, op, &held) && held.wanted > 1;
+}
+
 static void keep_look(struct node *node, struct op *op)
 {
 	uint32_t slot = op->slot != SLOT_NONE ? op->slot
@@ -344,7 +362,10 @@ static void keep_look(struct node *node, struct op *op)
 		return;
 	}
 	fetch_leave(node, op);
-	if (slot != SLOT_NONE) {
+	if (keep_has_own_role(node, op)) {
+		keep_fail(node, op, ERR_EXISTS,
+			"this node keeps it already, in its own right");
+	} else if (slot != SLOT_NONE) {
 		keep_found(node, op, slot);
 	} else if (disk_entry(&node->master.disk, entry)->generation == op->generation) {
 		/* Only what is kept here is on disk here. */
@@ -361,15 +382,6 @@ static void keep_look(struct node *node, struct op *op)
 
 /* ---- the flow ------------------------------------------------------------ */
 
-/* Of one that is kept here already no more room is wanted. */
-static bool keep_is_known(const struct node *node, const struct op *op)
-{
-	struct held held;
-
-	return master_held_look(&node->master, &op->key, op->generation, &held) &&
-	       !held.secondary;
-}
-
 /* Two nodes that each have the other's word for one object would both drop it. */
 static bool keep_is_being_given(const struct node *node, const struct op *op)
 {
@@ -382,6 +394,8 @@ static bool keep_is_being_given(const struct node *node, const struct op *op)
 /* 0, or it has answered. */
 static int keep_begin(struct node *node, struct op *op)
 {
+	struct held held;
+
 	op->deadline = time_after(node_now(node), op->deadline);
 	if (op->saves && !tier_is_there(node)) {
 		keep_fail(node, op, ERR_NOT_SUPPORTED,
@@ -393,7 +407,8 @@ static int keep_begin(struct node *node, struct op *op)
 		op_error(node, op, ERR_TOO_MANY, "it is being given to another node");
 		return ERR_TOO_MANY;
 	}
-	return keep_is_known(node, op) ? 0 : keep_admit(node, op);
+	/* Of one that is kept here already no more room is wanted. */
+	return keep_is_here(node, op, &held) ? 0 : keep_admit(node, op);
 }
 
 void keep_run(struct node *node, struct op *op)

@@ -7,7 +7,8 @@
  *     --KEPT-------------------> the copy here is secondary, and may leave the pool at once
  *     --NO_SPACE---------------> as before; the peer is not asked until its next beat
  *     --TOO_MANY---------------> as before; it has others to take over first
- *     --EXISTS-----------------> as before; it keeps it already, beside this node
+ *     --EXISTS-----------------> as before, and announced; it keeps it already, beside this node
+ *                                or since an earlier offer
  *     --another error, or none-> as before; and announced, unless the peer did not answer:
  *                                whether the peer is the keeper, the directory says
  *
@@ -122,8 +123,11 @@ static void swapout_failed(
 		cluster->peers[place].free_bytes = 0;
 		return;
 	}
-	/* It has others to take over first, or keeps this one beside this node. */
+	/* It has others to take over first; or keeps this one beside this node, unless it has taken
+	 * it over before. */
 	if (err == ERR_TOO_MANY || err == ERR_EXISTS) {
+		if (err == ERR_EXISTS && !swapout->doubted)
+			swapout_announce(node, swapout);
 		cluster->stats.swapouts_refused++;
 		cluster->peers[place].free_bytes += bytes;
 		cluster->swapout_retry_ns = node_now(node) + SWAPOUT_PAUSE_NS;

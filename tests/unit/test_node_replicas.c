@@ -474,6 +474,23 @@ static void test_keeps_beside_another(void **state)
 	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
 }
 
+/* The directory has forgotten that the giver keeps it. */
+static void test_role_is_not_taken_beside_its_own(void **state)
+{
+	(void)state;
+	peer_has(0, 2);
+	ask_keep(0);
+	gives_wanted(0, 2);
+	want_kept();
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_LEAVE,
+					       .id = id_of(KEY),
+					       .generation = GENERATION}),
+		DIR_DONE);
+	ask_keep(peer_id(0));
+	assert_int_equal(want_answer_error(0, CHANNEL), ERR_EXISTS);
+	assert_true(is_kept(KEY));
+}
+
 /* Asked by who would leave the role to it. */
 static void says_it_keeps(unsigned peer)
 {
@@ -678,6 +695,30 @@ static void test_rebuild_has_a_rate(void **state)
 	assert_int_equal(count_keeps(), 3);
 }
 
+/* ---- to give the role away ------------------------------------------------ */
+
+/* It had taken the role over before, and could not say so. */
+static void test_role_was_taken_before(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	put_on_two(0);
+	credit(1, MIB);
+	send_drain(&guest);
+	assert_int_equal(want_keep(1).from, THIS_ID);
+	peer_keeps_too(1, THIS_ID);
+	refuses(1, ERR_UNAVAILABLE);
+	turn(SECOND);
+	assert_true(is_kept(KEY));
+	refuses(1, ERR_EXISTS);
+	settle();
+	REPLY(want_ask(find_ask(0, MSG_TYPE_HAVE) != NULL ? 0 : 1, MSG_TYPE_HAVE), had,
+		.generation = entry_of(KEY), .size = 5, .flags = PUT_SOFTPIN);
+	settle();
+	assert_false(is_kept(KEY));
+}
+
 /* ---- claims -------------------------------------------------------------- */
 
 static struct guest copy_of(unsigned peer)
@@ -842,6 +883,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_required_is_undone_everywhere),
 	AMONG_PEERS(test_required_when_one_comes),
 	AMONG_PEERS(test_keeps_beside_another),
+	AMONG_PEERS(test_role_is_not_taken_beside_its_own),
 	AMONG_PEERS(test_there_are_enough_already),
 	AMONG_PEERS(test_takes_the_place_of_a_dead_one),
 	AMONG_PEERS(test_durable_without_a_disk),
@@ -851,6 +893,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_rebuild_is_refused_and_cut),
 	AMONG_PEERS(test_removed_while_it_is_rebuilt),
 	AMONG_PEERS(test_rebuild_has_a_rate),
+	AMONG_PEERS(test_role_was_taken_before),
 	AMONG_PEERS(test_copy_of_a_dead_keeper_is_claimed),
 	AMONG_PEERS(test_copy_is_not_claimed_while_a_keeper_lives),
 	AMONG_PEERS(test_of_two_claimants_one_keeps_it),
