@@ -491,6 +491,23 @@ static void test_role_is_not_taken_beside_its_own(void **state)
 	assert_true(is_kept(KEY));
 }
 
+/* Who gives it had nobody who would keep it, too. */
+static void test_what_is_lacking_is_seen_to_by_who_takes_it(void **state)
+{
+	(void)state;
+	peer_has(0, 2);
+	ask_keep(peer_id(0));
+	gives_wanted(0, 2);
+	want_kept();
+	assert_int_equal(count_keeps(), 0);
+	credit(1, MIB);
+	turn(2 * SECOND);
+	assert_int_equal(want_keep(1).from, 0);
+	peer_takes(1);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
+}
+
 /* Asked by who would leave the role to it. */
 static void says_it_keeps(unsigned peer)
 {
@@ -884,6 +901,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_required_when_one_comes),
 	AMONG_PEERS(test_keeps_beside_another),
 	AMONG_PEERS(test_role_is_not_taken_beside_its_own),
+	AMONG_PEERS(test_what_is_lacking_is_seen_to_by_who_takes_it),
 	AMONG_PEERS(test_there_are_enough_already),
 	AMONG_PEERS(test_takes_the_place_of_a_dead_one),
 	AMONG_PEERS(test_durable_without_a_disk),
