@@ -358,6 +358,7 @@ struct sim_profile {
 	bool has_disk[SIM_HOSTS];
 	bool hands;  /* what is kept has to move, and is cut on its way */
 	bool drains; /* nodes are emptied */
+	bool heirs;  /* those go that alone keep what others have copies of */
 	uint64_t size_most;
 	uint64_t think_ns; /* between two tasks of a client, on average */
 	uint64_t far_ns;   /* from node to node, on average */
@@ -650,6 +651,8 @@ bool put_is_undone(const struct put *put, const struct call *call);
 void judge_undone(struct host *host, struct put *put, const struct call *call, int code);
 /* `keepers` keep it now. */
 void judge_keepers(struct sim *sim, const struct put *put, unsigned keepers);
+/* One that alone keeps an object of which several others have copies; NULL: there is none. */
+struct host *host_find_only_keeper(struct sim *sim);
 /* A call of a node that is to become a keeper has taken effect. */
 void replicas_call(struct host *taker, const struct dir_call *call);
 /* With all at rest: as many are wanted as its put asked for. */

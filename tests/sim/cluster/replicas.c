@@ -211,6 +211,42 @@ void replicas_call(struct host *taker, const struct dir_call *call)
 		sim_cover(sim, COVER_REBUILT);
 }
 
+/* The only one that keeps it, and others have copies; NULL: it is not so. */
+static struct host *only_keeper(struct sim *sim, const struct put *put)
+{
+	struct host *keeper = NULL;
+	unsigned copies = 0;
+
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		struct host *host = &sim->hosts[i];
+
+		if (host_keeps(host, put->key, put->generation) && keeper != NULL)
+			return NULL;
+		if (host_keeps(host, put->key, put->generation))
+			keeper = host;
+		else
+			copies += host_is_up(host) &&
+				  host_has_copy(host, put->generation);
+	}
+	return copies > 1 ? keeper : NULL;
+}
+
+struct host *host_find_only_keeper(struct sim *sim)
+{
+	for (uint32_t key = 0; key < sim->profile.keys; key++) {
+		list_for_each (at, &sim->ledger.keys[key].puts) {
+			const struct put *put = container_of(at, struct put, entry);
+			struct host *host = put->generation != 0 && put->softpin
+						    ? only_keeper(sim, put)
+						    : NULL;
+
+			if (host != NULL)
+				return host;
+		}
+	}
+	return NULL;
+}
+
 /* ---- at rest ------------------------------------------------------------- */
 
 void judge_entry(struct sim *sim, const struct dir_id *id, const struct dir_entry *entry)
