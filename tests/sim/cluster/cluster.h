@@ -649,8 +649,9 @@ void judge_level(
 /* It was refused after it was there, since too few came to keep it. */
 bool put_is_undone(const struct put *put, const struct call *call);
 void judge_undone(struct host *host, struct put *put, const struct call *call, int code);
-/* `keepers` keep it now. */
+/* `keepers` keep it now: not too few, nor too many for long. */
 void judge_keepers(struct sim *sim, const struct put *put, unsigned keepers);
+void judge_excess(struct sim *sim, struct put *put, unsigned keepers);
 /* One that alone keeps an object of which several others have copies; NULL: there is none. */
 struct host *host_find_only_keeper(struct sim *sim);
 /* A call of a node that is to become a keeper has taken effect. */

@@ -118,6 +118,7 @@ void keepers_look(struct sim *sim)
 				continue;
 			keepers = look_at(sim, put);
 			judge_keepers(sim, put, keepers);
+			judge_excess(sim, put, keepers);
 			if (keepers == 0)
 				nobody_keeps(sim, put);
 		}

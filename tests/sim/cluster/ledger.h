@@ -42,6 +42,7 @@ struct put {
 	uint64_t reports_done;
 	unsigned level;   /* of replicas, that the answer told of; 0: not known */
 	unsigned losses;  /* hosts that kept it, or may have, and lost what they had */
+	uint64_t many_ns; /* since when more keep it than are wanted; 0: they do not */
 	uint64_t lost_ns; /* its last keeper's bytes are gone; 0: they are not */
 	uint64_t
 		taken_ns; /* when somebody asked who was told that it is his; 0: nobody */

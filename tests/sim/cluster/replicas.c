@@ -147,6 +147,24 @@ void judge_keepers(struct sim *sim, const struct put *put, unsigned keepers)
 		put->losses, keepers);
 }
 
+/* Who finds that there are enough gives the role up. */
+void judge_excess(struct sim *sim, struct put *put, unsigned keepers)
+{
+	if (keepers <= MAX(put->replicas, 1u)) {
+		put->many_ns = 0;
+		return;
+	}
+	if (put->many_ns == 0)
+		put->many_ns = sim->now_ns;
+	if (sim->now_ns - put->many_ns > SIM_SETTLE_NS &&
+		!trouble_was(sim, sim->now_ns - SIM_SETTLE_NS, sim->now_ns))
+		sim_fail(sim,
+			"put %" PRIu64 " of key %s, generation %" PRIx64
+			", asked for %u keepers, and has had %u for %.1f s",
+			put->id, key_name(sim, put->key), put->generation, put->replicas,
+			keepers, (double)(sim->now_ns - put->many_ns) / 1e9);
+}
+
 /* ---- who becomes a keeper ------------------------------------------------ */
 
 static const struct put *put_find(
