@@ -364,7 +364,9 @@ static void keep_look(struct node *node, struct op *op)
 		return;
 	}
 	fetch_leave(node, op);
-	if (keep_has_own_role(node, op)) {
+	if (keep_has_own_role(node, op) && PLANTED(TWO_ROLES)) {
+		keep_kept(node, op);
+	} else if (keep_has_own_role(node, op)) {
 		keep_fail(node, op, ERR_EXISTS,
 			"this node keeps it already, in its own right");
 	} else if (slot != SLOT_NONE) {

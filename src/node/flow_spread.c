@@ -17,6 +17,7 @@
 #include "node/remove_priv.h"
 
 #include "base/check.h"
+#include "base/plant.h"
 
 #include <inttypes.h>
 
@@ -91,6 +92,13 @@ static bool spread_is_kept_here(const struct node *node, const struct op *op)
 /* No more can be done. True: go on. */
 static bool spread_end(struct node *node, struct op *op)
 {
+	if (op->required && PLANTED(KEPT_REFUSED)) {
+		op->spread_failure = ERR_UNAVAILABLE;
+		asks_forget_all(node, op);
+		query_leave(node, op, NULL);
+		spread_answer_failed(node, op);
+		return false;
+	}
 	if (op->required)
 		return spread_undo(node, op);
 	if (op->keepers > 1 && !spread_is_kept_here(node, op))
@@ -283,6 +291,11 @@ static bool spread_step(struct node *node, struct op *op)
 	case SPREAD_LOOKED:
 		return op->query->ended && spread_looked(node, op);
 	case SPREAD_ASKED:
+		if (PLANTED(EARLY_LEVEL)) {
+			op->keepers = op->replicas;
+			spread_done(node, op);
+			return false;
+		}
 		if (!list_is_empty(&op->asks))
 			return false;
 		if (op->keepers >= op->replicas && spread_is_kept_here(node, op)) {

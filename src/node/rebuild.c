@@ -23,6 +23,7 @@
 #include "node/node_priv.h"
 
 #include "base/check.h"
+#include "base/plant.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -490,7 +491,7 @@ static bool rebuild_begin(struct node *node, const struct held *held)
 {
 	struct rebuild *rebuild;
 
-	if (!held->softpin || held->secondary || held->wanted <= 1)
+	if (!held->softpin || held->secondary || held->wanted <= 1 || PLANTED(UNFILLED))
 		return true;
 	rebuild = rebuild_free(rebuilder_of(node));
 	if (rebuild == NULL)
