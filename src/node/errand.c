@@ -141,8 +141,10 @@ static void errand_settle(
 	if (errand->kind == ERRAND_ANNOUNCE)
 		announce_settle(
 			node, query, (struct msg_bytes){errand->key, errand->key_size});
-	if (errand->kind == ERRAND_HAND_OVER && call->verdict == DIR_DONE)
+	if (errand->kind == ERRAND_HAND_OVER && call->verdict == DIR_DONE) {
 		errand_handed_over(node, errand);
+		rebuild_has_taken(node, call);
+	}
 	/* The entry has another generation, or another keeper, or was forgotten. */
 	if (errand->kind == ERRAND_HAND_OVER && call->verdict != DIR_DONE) {
 		struct errand announce = *errand;

@@ -11,8 +11,10 @@
  *      ^                   |--it has not--> NOT_FOUND, EXISTS; announced, so that the directory
  *      '---- no answer ----'                says whether the copy is secondary, or goes
  *
- * What this node is offering to a peer itself it takes over from nobody, until the peer has
- * answered: the giver may have become a keeper by that very offer.
+ * Of what several nodes are to keep it takes nobody's role beside its own, unless that is to go
+ * all the same. What this node is
+ * offering to a peer itself it takes over from nobody, until the peer has answered: the giver may
+ * have become a keeper by that very offer.
  *
  * The slot says that the object is kept before the directory does: killed between the two, this
  * node announces it as a keeper, and becomes secondary if the giver is one still. The giver
@@ -235,6 +237,8 @@ static void keep_asked(struct node *node, struct op *op)
 	err = op->query->ended ? call->err : ERR_UNAVAILABLE;
 	if (err == 0 && call->verdict != DIR_DONE && !PLANTED(HANDED_REMOVED))
 		err = call->verdict == DIR_EXISTS ? ERR_EXISTS : ERR_NOT_FOUND;
+	if (err == 0)
+		rebuild_has_taken(node, call);
 	query_leave(node, op, NULL);
 	op->state = KEEPS_ASK;
 	if (err == ERR_NOT_FOUND || err == ERR_EXISTS) {
@@ -352,6 +356,24 @@ static void keep_not_here(struct node *node, struct op *op)
 	}
 }
 
+static bool keep_is_here(const struct node *node, const struct op *op, struct held *ret)
+{
+	return master_held_look(&node->master, &op->key, op->generation, ret) &&
+	       !ret->secondary;
+}
+
+/* Of what several nodes are to keep this one has a role already: with the asker's, that would be
+ * two on one node. The directory would see that, unless it has forgotten either. If the role was
+ * handed over before, and the answer was lost, the asker learns that as it announces the object. */
+static bool keep_has_own_role(const struct node *node, const struct op *op)
+{
+	const struct peer *asker = &node->cluster.peers[op->lane->link->peer];
+	struct held held;
+
+	return op->from == asker->id && !op->fewer && keep_is_here(node, op, &held) &&
+	       held.wanted > 1;
+}
+
 static void keep_look(struct node *node, struct op *op)
 {
 	uint32_t slot = op->slot != SLOT_NONE ? op->slot
@@ -363,7 +385,12 @@ static void keep_look(struct node *node, struct op *op)
 		return;
 	}
 	fetch_leave(node, op);
-	if (slot != SLOT_NONE) {
+	if (keep_has_own_role(node, op) && PLANTED(TWO_ROLES)) {
+		keep_kept(node, op);
+	} else if (keep_has_own_role(node, op)) {
+		keep_fail(node, op, ERR_EXISTS,
+			"this node keeps it already, in its own right");
+	} else if (slot != SLOT_NONE) {
 		keep_found(node, op, slot);
 	} else if (disk_entry(&node->master.disk, entry)->generation == op->generation) {
 		/* Only what is kept here is on disk here. */
@@ -380,15 +407,6 @@ static void keep_look(struct node *node, struct op *op)
 
 /* ---- the flow ------------------------------------------------------------ */
 
-/* Of one that is kept here already no more room is wanted. */
-static bool keep_is_known(const struct node *node, const struct op *op)
-{
-	struct held held;
-
-	return master_held_look(&node->master, &op->key, op->generation, &held) &&
-	       !held.secondary;
-}
-
 /* Two nodes that each have the other's word for one object would both drop it. */
 static bool keep_is_being_given(const struct node *node, const struct op *op)
 {
@@ -401,6 +419,8 @@ static bool keep_is_being_given(const struct node *node, const struct op *op)
 /* 0, or it has answered. */
 static int keep_begin(struct node *node, struct op *op)
 {
+	struct held held;
+
 	op->deadline = time_after(node_now(node), op->deadline);
 	if (op->saves && !tier_is_there(node)) {
 		keep_fail(node, op, ERR_NOT_SUPPORTED,
@@ -412,7 +432,8 @@ static int keep_begin(struct node *node, struct op *op)
 		op_error(node, op, ERR_TOO_MANY, "it is being given to another node");
 		return ERR_TOO_MANY;
 	}
-	return keep_is_known(node, op) ? 0 : keep_admit(node, op);
+	/* Of one that is kept here already no more room is wanted. */
+	return keep_is_here(node, op, &held) ? 0 : keep_admit(node, op);
 }
 
 void keep_run(struct node *node, struct op *op)

@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/plant.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static void replica_answer(struct node *node, struct op *op, uint32_t slot)
 			 (there->flags & SLOT_DURABLE ? PUT_DURABLE : 0u) |
 			 (there->counted ? REPLICA_COUNTED : 0u),
 		.readers_left = there->readers_left,
-		.wanted = there->wanted,
+		.wanted = PLANTED(FORGOTTEN_WANTED) ? 1 : there->wanted,
 	};
 
 	node->cluster.stats.replicas++;

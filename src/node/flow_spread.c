@@ -3,7 +3,8 @@
  * become its keepers as well.
  *
  *   LOOK --LOOKUP--> LOOKED --enough keep it, or it was removed--> answer
- *    ^  ^              '--lacking--> ASKED (KEEP, of peers with credit) --all answered--> LOOK
+ *    ^  ^              '--lacking--> ASKED (KEEP, of peers with credit) --all answered--> LOOK,
+ *    |  |                                                 or answer, if enough have taken it
  *    |  '-----------------------------------------------------------------------'
  *    '---in a moment--- PAUSE, if a peer was busy; if nobody more can be asked, and it is required
  *                       else --> answer, with how many keep it
@@ -16,6 +17,7 @@
 #include "node/remove_priv.h"
 
 #include "base/check.h"
+#include "base/plant.h"
 
 #include <inttypes.h>
 
@@ -77,11 +79,30 @@ static bool spread_undo(struct node *node, struct op *op)
 	return true;
 }
 
+/* Who was asked may have become a keeper in the place of this node: the same peer, of what had
+ * no room here. */
+static bool spread_is_kept_here(const struct node *node, const struct op *op)
+{
+	struct held held;
+
+	return master_held_look(&node->master, &op->key, op->generation, &held) &&
+	       !held.secondary && !swapout_has(node, &held);
+}
+
 /* No more can be done. True: go on. */
 static bool spread_end(struct node *node, struct op *op)
 {
+	if (op->required && PLANTED(KEPT_REFUSED)) {
+		op->spread_failure = ERR_UNAVAILABLE;
+		asks_forget_all(node, op);
+		query_leave(node, op, NULL);
+		spread_answer_failed(node, op);
+		return false;
+	}
 	if (op->required)
 		return spread_undo(node, op);
+	if (op->keepers > 1 && !spread_is_kept_here(node, op))
+		op->keepers--;
 	spread_done(node, op);
 	return false;
 }
@@ -270,9 +291,14 @@ static bool spread_step(struct node *node, struct op *op)
 	case SPREAD_LOOKED:
 		return op->query->ended && spread_looked(node, op);
 	case SPREAD_ASKED:
+		if (PLANTED(EARLY_LEVEL)) {
+			op->keepers = op->replicas;
+			spread_done(node, op);
+			return false;
+		}
 		if (!list_is_empty(&op->asks))
 			return false;
-		if (op->keepers >= op->replicas) {
+		if (op->keepers >= op->replicas && spread_is_kept_here(node, op)) {
 			spread_done(node, op);
 			return false;
 		}

@@ -82,7 +82,7 @@ void put_no_room(struct node *node, struct op *op)
 		" are of objects that may not leave (softpin) before they are on disk%s: "
 		"%s%s; %" PRIu64 " held or ended and still held, %" PRIu64
 		" being written; %" PRIu64 " stay free of puts, for reading back the "
-					   "largest object that has left the pool",
+		"largest object that has left the pool",
 		op->size, use.size, use.free, use.largest_hole,
 		use.dirty + use.spent + use.large + use.saving,
 		node->cluster.there ? " or another node" : "",

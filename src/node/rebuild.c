@@ -3,7 +3,7 @@
  * fewer keepers than it is to have gets others.
  *
  *   a peer is gone, or back with another pool--> CLAIM (over the copies) --.
- *   a peer is up, or something is short----------------------------------> FILL (over what is kept)
+ *   a peer is up, or something is short, or was when it was taken over---> FILL (over what is kept)
  *   FILL --all was met--> OFF, or once more in a while if it left something short
  *
  *   CLAIM: each secondary copy of a softpin object is looked up. Has it no keeper left, this
@@ -25,6 +25,7 @@
 #include "node/node_priv.h"
 
 #include "base/check.h"
+#include "base/plant.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -132,6 +133,22 @@ static void keepers_find(
 		if (entry->holders[i].role == DIR_KEEPER)
 			keepers_add(node, ret, &entry->holders[i]);
 	}
+}
+
+void rebuild_has_taken(struct node *node, const struct dir_call *call)
+{
+	const struct dir_entry *before = &call->entry;
+	uint32_t living = 1; /* this one */
+
+	for (uint32_t i = 0; call->from != 0 && i < before->holder_count; i++) {
+		const struct dir_holder *holder = &before->holders[i];
+
+		living += holder->role == DIR_KEEPER && holder->node != call->from &&
+			  holder->node != node->cluster.id &&
+			  holder_life(node, holder) != LIFE_GONE;
+	}
+	if (call->from != 0 && living < before->wanted)
+		rebuild_is_short(node);
 }
 
 /* What the directory says of it, if that can be believed. */
@@ -477,7 +494,7 @@ static bool rebuild_begin(struct node *node, const struct held *held)
 {
 	struct rebuild *rebuild;
 
-	if (!held->softpin || held->secondary || held->wanted <= 1)
+	if (!held->softpin || held->secondary || held->wanted <= 1 || PLANTED(UNFILLED))
 		return true;
 	rebuild = rebuild_free(rebuilder_of(node));
 	if (rebuild == NULL)

@@ -7,7 +7,8 @@
  *     --KEPT-------------------> the copy here is secondary, and may leave the pool at once
  *     --NO_SPACE---------------> as before; the peer is not asked until its next beat
  *     --TOO_MANY---------------> as before; it has others to take over first
- *     --EXISTS-----------------> as before; it keeps it already, beside this node
+ *     --EXISTS-----------------> as before, and announced; it keeps it already, beside this node
+ *                                or since an earlier offer
  *     --NOT_SUPPORTED----------> as before; it has no disk, and is asked for nothing durable
  *     --another error, or none-> as before; and announced, unless the peer did not answer:
  *                                whether the peer is the keeper, the directory says
@@ -158,6 +159,8 @@ static void swapout_failed(
 		cluster->stats.swapouts_refused++;
 		if (err != ERR_NO_SPACE || swapout->fewer)
 			cluster->swapout_retry_ns = node_now(node) + SWAPOUT_PAUSE_NS;
+		if (err == ERR_EXISTS && !swapout->doubted)
+			swapout_announce(node, swapout);
 		return;
 	}
 	cluster->stats.swapouts_failed++;

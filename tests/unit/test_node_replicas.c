@@ -207,6 +207,34 @@ static void test_busy_one_is_asked_again(void **state)
 	want_keepers(&guest, 2);
 }
 
+static void send_drain(struct guest *guest)
+{
+	SEND(guest->lane, drain, .begin = true);
+	settle();
+	(void)want_done(guest->lane);
+}
+
+/* The peer that is to keep it, too, is offered the role of this node as well: with both it is one
+ * keeper, however it answers. */
+static void test_role_goes_to_who_was_asked_to_keep_it_too(void **state)
+{
+	struct guest guest = guest_of(), other = guest_of();
+	struct msg_done msg;
+
+	(void)state;
+	credit(0, MIB);
+	put_of(&guest, 2, PUT_SOFTPIN);
+	send_drain(&other);
+	assert_int_equal(count_asks(0, MSG_TYPE_KEEP), 2);
+	peer_keeps_too(0, THIS_ID);
+	peer_answers(0); /* beside this node, */
+	WANT(guest.lane, done, &msg);
+	assert_int_equal(msg.keepers, 1);
+	peer_answers(0); /* in its place */
+	assert_false(is_kept(KEY));
+	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
+}
+
 static void test_peer_dies_before_it_keeps_it(void **state)
 {
 	struct guest guest = guest_of();
@@ -447,6 +475,40 @@ static void test_keeps_beside_another(void **state)
 	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
 }
 
+/* The directory has forgotten that the giver keeps it. */
+static void test_role_is_not_taken_beside_its_own(void **state)
+{
+	(void)state;
+	peer_has(0, 2);
+	ask_keep(0);
+	gives_wanted(0, 2);
+	want_kept();
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_LEAVE,
+					       .id = id_of(KEY),
+					       .generation = GENERATION}),
+		DIR_DONE);
+	ask_keep(peer_id(0));
+	assert_int_equal(want_answer_error(0, CHANNEL), ERR_EXISTS);
+	assert_true(is_kept(KEY));
+}
+
+/* Who gives it had nobody who would keep it, too. */
+static void test_what_is_lacking_is_seen_to_by_who_takes_it(void **state)
+{
+	(void)state;
+	peer_has(0, 2);
+	ask_keep(peer_id(0));
+	gives_wanted(0, 2);
+	want_kept();
+	assert_int_equal(count_keeps(), 0);
+	credit(1, MIB);
+	turn(2 * SECOND);
+	assert_int_equal(want_keep(1).from, 0);
+	peer_takes(1);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
+}
+
 /* Asked by who would leave the role to it. */
 static void says_it_keeps(unsigned peer)
 {
@@ -649,6 +711,30 @@ static void test_rebuild_has_a_rate(void **state)
 	assert_int_equal(count_keeps(), 2);
 	turn(2 * SECOND);
 	assert_int_equal(count_keeps(), 3);
+}
+
+/* ---- to give the role away ------------------------------------------------ */
+
+/* It had taken the role over before, and could not say so. */
+static void test_role_was_taken_before(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	put_on_two(0);
+	credit(1, MIB);
+	send_drain(&guest);
+	assert_int_equal(want_keep(1).from, THIS_ID);
+	peer_keeps_too(1, THIS_ID);
+	refuses(1, ERR_UNAVAILABLE);
+	turn(SECOND);
+	assert_true(is_kept(KEY));
+	refuses(1, ERR_EXISTS);
+	settle();
+	REPLY(want_ask(find_ask(0, MSG_TYPE_HAVE) != NULL ? 0 : 1, MSG_TYPE_HAVE), had,
+		.generation = entry_of(KEY), .size = 5, .flags = PUT_SOFTPIN);
+	settle();
+	assert_false(is_kept(KEY));
 }
 
 /* ---- claims -------------------------------------------------------------- */
@@ -922,6 +1008,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_nobody_has_room),
 	AMONG_PEERS(test_one_refuses_and_another_takes),
 	AMONG_PEERS(test_busy_one_is_asked_again),
+	AMONG_PEERS(test_role_goes_to_who_was_asked_to_keep_it_too),
 	AMONG_PEERS(test_peer_dies_before_it_keeps_it),
 	AMONG_PEERS(test_answer_of_the_peer_is_lost),
 	AMONG_PEERS(test_deadline_without_an_answer),
@@ -935,6 +1022,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_required_is_undone_everywhere),
 	AMONG_PEERS(test_required_when_one_comes),
 	AMONG_PEERS(test_keeps_beside_another),
+	AMONG_PEERS(test_role_is_not_taken_beside_its_own),
+	AMONG_PEERS(test_what_is_lacking_is_seen_to_by_who_takes_it),
 	AMONG_PEERS(test_there_are_enough_already),
 	AMONG_PEERS(test_takes_the_place_of_a_dead_one),
 	AMONG_PEERS(test_durable_without_a_disk),
@@ -944,6 +1033,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_rebuild_is_refused_and_cut),
 	AMONG_PEERS(test_removed_while_it_is_rebuilt),
 	AMONG_PEERS(test_rebuild_has_a_rate),
+	AMONG_PEERS(test_role_was_taken_before),
 	AMONG_PEERS(test_copy_of_a_dead_keeper_is_claimed),
 	AMONG_PEERS(test_copy_is_not_claimed_while_a_keeper_lives),
 	AMONG_PEERS(test_keeper_is_back_before_it_is_claimed),

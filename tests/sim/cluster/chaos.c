@@ -199,14 +199,18 @@ static void registry_goes(struct sim *sim)
 	repair_plan(sim, REPAIR_REGISTRY, 0, 0, sim->now_ns + how_long(sim));
 }
 
-static void registry_slows(struct sim *sim)
+static void slow_registry(struct sim *sim, uint64_t until_ns)
 {
-	if (sim->registry.slow)
-		return;
 	trace_event(&sim->trace, "the directory is slow");
 	sim->registry.slow = true;
 	trouble_begins(sim, TROUBLE_DIR, TROUBLE_ALL, REPAIR_SPEED);
-	repair_plan(sim, REPAIR_SPEED, 0, 0, sim->now_ns + how_long(sim));
+	repair_plan(sim, REPAIR_SPEED, 0, 0, until_ns);
+}
+
+static void registry_slows(struct sim *sim)
+{
+	if (!sim->registry.slow)
+		slow_registry(sim, sim->now_ns + how_long(sim));
 }
 
 static void registry_fails(struct sim *sim, bool all)
@@ -236,6 +240,22 @@ static void isolate_and_forget(struct sim *sim)
 	sim->phase_end_ns = MAX(sim->phase_end_ns, until_ns);
 }
 
+/* Who has copies of what one host alone keeps finds out that it is gone, and the directory is slow:
+ * the others are at it as well. */
+static void lose_only_keeper(struct sim *sim)
+{
+	struct host *host = host_find_only_keeper(sim);
+	uint64_t until_ns = sim->now_ns + 5 * NS_S + sim_pick(sim, 2 * NS_S);
+
+	if (host == NULL || !host_is_up(host))
+		return;
+	host_kill(host, true);
+	host->start_ns = MAX(host->start_ns, until_ns);
+	if (!sim->registry.slow)
+		slow_registry(sim, until_ns);
+	sim->phase_end_ns = MAX(sim->phase_end_ns, until_ns);
+}
+
 static void arm_one(struct sim *sim)
 {
 	struct host *host = some_host(sim);
@@ -259,6 +279,10 @@ static void trouble_choose(struct sim *sim)
 {
 	if (sim->profile.hands && sim_chance(sim, 50)) {
 		snare_set(sim);
+		return;
+	}
+	if (sim->profile.heirs && sim_chance(sim, 30)) {
+		lose_only_keeper(sim);
 		return;
 	}
 	switch (sim_pick(sim, 16)) {

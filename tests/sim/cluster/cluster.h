@@ -21,7 +21,7 @@
  *   registry.c  the directory, late, cut off, forgetful
  *   proc.c, proc_attach.c   clients: attach, ask, ask again
  *   task*.c     what clients do
- *   ledger.c, keep.c, trouble.c, judge*.c   what may be true
+ *   ledger.c, keep.c, replicas.c, trouble.c, judge*.c   what may be true
  *
  * Units     ns of true time, unless they are a host's; bytes.
  * Memory    all in struct sim or on its lists.
@@ -358,6 +358,7 @@ struct sim_profile {
 	bool has_disk[SIM_HOSTS];
 	bool hands;  /* what is kept has to move, and is cut on its way */
 	bool drains; /* nodes are emptied */
+	bool heirs;  /* those go that alone keep what others have copies of */
 	uint64_t size_most;
 	uint64_t think_ns; /* between two tasks of a client, on average */
 	uint64_t far_ns;   /* from node to node, on average */
@@ -638,7 +639,28 @@ bool is_newcomer(const struct host *host);
 void judge_refused(struct host *host, uint32_t key, uint64_t began_ns,
 	uint64_t timeout_ns, int code, const char *what);
 void judge_put(struct host *host, struct put *put, const struct call *call, int code,
-	uint64_t generation);
+	const struct msg_done *done);
+
+/* ---- replicas.c ---------------------------------------------------------- */
+
+/* It was put, and so many keep it. */
+void judge_level(
+	struct host *host, struct put *put, const struct call *call, uint16_t keepers);
+/* It was refused after it was there, since too few came to keep it. */
+bool put_is_undone(const struct put *put, const struct call *call);
+void judge_undone(struct host *host, struct put *put, const struct call *call, int code);
+/* `keepers` keep it now: not too few, nor too many for long. */
+void judge_keepers(struct sim *sim, const struct put *put, unsigned keepers);
+void judge_excess(struct sim *sim, struct put *put, unsigned keepers);
+/* One that alone keeps an object of which several others have copies; NULL: there is none. */
+struct host *host_find_only_keeper(struct sim *sim);
+/* A call of a node that is to become a keeper has taken effect. */
+void replicas_call(struct host *taker, const struct dir_call *call);
+/* With all at rest: as many are wanted as its put asked for. */
+void judge_entry(struct sim *sim, const struct dir_id *id, const struct dir_entry *entry);
+/* An object that fewer nodes keep than are to; `helped`: though others could. NULL: there is
+ * none. */
+const struct put *put_find_short(const struct sim *sim, bool helped);
 
 /* ---- keep.c -------------------------------------------------------------- */
 

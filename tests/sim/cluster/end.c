@@ -149,6 +149,10 @@ static const char *host_is_busy(const struct sim *sim, const struct host *host)
 		return "serves";
 	if (is_handing_over(node))
 		return "hands over what it keeps";
+	/* One that is drained leaves that to others. */
+	if (!host_is_drained(host) &&
+		(cluster->rebuilder.claims || cluster->rebuilder.pass == REBUILD_CLAIMS))
+		return "claims what it has copies of";
 	if (node->pins_used > 0)
 		return "has pins";
 	if (node->master.leases.count > 0)
@@ -176,14 +180,16 @@ static const char *sim_is_busy(const struct sim *sim, unsigned *ret_host)
 			return busy;
 	}
 	*ret_host = 0;
-	return list_is_empty(&sim->transfers) ? NULL : "has transfers";
+	if (!list_is_empty(&sim->transfers))
+		return "has transfers";
+	return NULL;
 }
 
 static bool is_settled(struct sim *sim)
 {
 	unsigned host;
 
-	return sim_is_busy(sim, &host) == NULL;
+	return sim_is_busy(sim, &host) == NULL && put_find_short(sim, true) == NULL;
 }
 
 static void settle_until(struct sim *sim, uint64_t until_ns)
@@ -192,7 +198,13 @@ static void settle_until(struct sim *sim, uint64_t until_ns)
 
 	while (!is_settled(sim)) {
 		const char *busy = sim_is_busy(sim, &host);
+		const struct put *put = put_find_short(sim, true);
 
+		if (sim->now_ns > until_ns && busy == NULL && put != NULL)
+			sim_fail(sim,
+				"nothing fails, and put %" PRIu64
+				" of key %s has fewer keepers than it could",
+				put->id, key_name(sim, put->key));
 		if (sim->now_ns > until_ns)
 			sim_fail(sim, "nothing fails, and host %u still %s", host, busy);
 		sim_turn(sim);
@@ -249,7 +261,9 @@ static void rest(struct sim *sim)
 	pass(sim, REST_NS);
 	before = bytes_moved(sim);
 	pass(sim, REST_NS);
-	if (bytes_moved(sim) != before)
+	/* Who is short tries again for ever; where there is no room, in vain. */
+	if (bytes_moved(sim) != before &&
+		!(sim->profile.is_tight && put_find_short(sim, false) != NULL))
 		sim_fail(sim,
 			"nothing is asked for, and %" PRIu64
 			" bytes went from node to node",

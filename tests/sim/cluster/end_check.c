@@ -130,8 +130,7 @@ static uint32_t count_keepers(const struct sim *sim, const struct dir_entry *ent
 }
 
 /* What the directory has of the role is what the nodes have: nobody keeps what others keep, and
- * nobody leaves to another what that one takes for a copy. One whose keeper is gone for good is
- * kept by whoever says so. */
+ * nobody leaves to another what that one takes for a copy. */
 static void check_keepers(struct sim *sim, uint32_t key, const struct dir_entry *entry)
 {
 	uint32_t keepers = count_keepers(sim, entry);
@@ -151,10 +150,10 @@ static void check_keepers(struct sim *sim, uint32_t key, const struct dir_entry 
 				"the directory has host %u as the keeper of key %s, and "
 				"it has a copy, or nothing",
 				i, key_name(sim, key));
-		if (keeps && !is_named && keepers > 0)
+		if (keeps && !is_named)
 			sim_fail(sim,
-				"host %u keeps key %s, and the directory has another as "
-				"its keeper",
+				"host %u keeps key %s, and the directory has others as "
+				"its keepers, or none",
 				i, key_name(sim, key));
 	}
 }
@@ -172,6 +171,7 @@ static void check_key(struct sim *sim, uint32_t key, bool is_read)
 	if (!there)
 		return;
 	check_holders(sim, key, &entry, is_read);
+	judge_entry(sim, &id, &entry);
 	if (entry.flags & DIR_SOFTPIN && (is_read || sim->registry.forgot_ns == 0))
 		check_keepers(sim, key, &entry);
 	if (entry.flags & DIR_PROVISIONAL && has_holder(sim, &entry) &&

@@ -99,8 +99,11 @@ static void check_no_later(struct host *host, struct put *put, uint64_t generati
 	put->contested |= may_be_buried(host, put->key, generation);
 }
 
-static void judge_acked(struct host *host, struct put *put, uint64_t generation)
+static void judge_acked(struct host *host, struct put *put, const struct call *call,
+	const struct msg_done *done)
 {
+	uint64_t generation = done->generation;
+
 	if (generation == 0)
 		sim_fail(host->sim, "put %" PRIu64 " has no generation", put->id);
 	if (put->generation != 0 && put->generation != generation && !put->repeated)
@@ -109,6 +112,7 @@ static void judge_acked(struct host *host, struct put *put, uint64_t generation)
 		check_alone(host, put);
 	check_no_later(host, put, generation);
 	ledger_put_acked(host->sim, put, generation);
+	judge_level(host, put, call, done->keepers);
 	sim_cover(host->sim, put->replace ? COVER_PUT_REPLACING : COVER_PUT);
 }
 
@@ -212,11 +216,15 @@ static bool has_another_deadline(const struct sim *sim, const struct put *put)
 }
 
 void judge_put(struct host *host, struct put *put, const struct call *call, int code,
-	uint64_t generation)
+	const struct msg_done *done)
 {
 	put->repeated |= call->sends > 1;
 	if (code == 0) {
-		judge_acked(host, put, generation);
+		judge_acked(host, put, call, done);
+		return;
+	}
+	if (put_is_undone(put, call)) {
+		judge_undone(host, put, call, code);
 		return;
 	}
 	/* A durable one may have been readable until the disk refused it. */

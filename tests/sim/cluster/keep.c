@@ -116,17 +116,18 @@ bool host_has_grave(const struct host *host, uint32_t key, uint64_t above)
 
 /* ---- of a put ------------------------------------------------------------ */
 
-static bool look_at(struct sim *sim, struct put *put)
+/* How many keep it. */
+static unsigned look_at(struct sim *sim, struct put *put)
 {
-	bool any = false;
+	unsigned count = 0;
 
 	for (unsigned i = 0; i < sim->profile.hosts; i++) {
 		if (!host_keeps(&sim->hosts[i], put->key, put->generation))
 			continue;
-		any = true;
+		count++;
 		put->kept_ns[i] = sim->now_ns;
 	}
-	return any;
+	return count;
 }
 
 static void nobody_keeps(struct sim *sim, struct put *put)
@@ -144,9 +145,15 @@ void keepers_look(struct sim *sim)
 	for (uint32_t key = 0; key < sim->profile.keys; key++) {
 		list_for_each (at, &sim->ledger.keys[key].puts) {
 			struct put *put = container_of(at, struct put, entry);
+			unsigned keepers;
 
-			if (put->generation != 0 && put->softpin && !put->unkept &&
-				put->lost_ns == 0 && !look_at(sim, put))
+			if (put->generation == 0 || !put->softpin || put->unkept ||
+				put->lost_ns != 0)
+				continue;
+			keepers = look_at(sim, put);
+			judge_keepers(sim, put, keepers);
+			judge_excess(sim, put, keepers);
+			if (keepers == 0)
 				nobody_keeps(sim, put);
 		}
 	}
@@ -201,6 +208,16 @@ static void put_is_lost(struct host *host, struct put *put)
 	put->lost_ns = sim->now_ns;
 }
 
+/* It had it a moment ago, or nobody could know so far. */
+static bool has_just_lost(const struct host *host, const struct put *put)
+{
+	bool is_known = put->generation != 0;
+
+	return put->over_ns == 0 ||
+	       (is_known && put->kept_ns[host->index] == host->sim->now_ns &&
+		       !host_keeps(host, put->key, put->generation));
+}
+
 void keeper_lost(struct host *host)
 {
 	struct sim *sim = host->sim;
@@ -211,10 +228,15 @@ void keeper_lost(struct host *host)
 			bool had = put->host == host->index ||
 				   put->kept_ns[host->index] != 0;
 
+			put->losses += has_just_lost(host, put);
 			if (!had || put->lost_ns != 0)
 				continue;
-			if (put->softpin && put->acked_ns > 0 && look_at(sim, put))
+			if (put->softpin && put->acked_ns > 0 && look_at(sim, put) > 0) {
+				if (put->level > 1)
+					sim_cover(sim, COVER_ONE_OF_SEVERAL_LOST);
 				continue;
+			}
+			judge_keepers(sim, put, 0);
 			put_is_lost(host, put);
 		}
 	}

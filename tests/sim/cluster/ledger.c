@@ -96,6 +96,15 @@ void ledger_put_acked(struct sim *sim, struct put *put, uint64_t generation)
 		ending->answered_ns = sim->now_ns;
 }
 
+void ledger_put_undone(struct sim *sim, struct put *put)
+{
+	struct ending *ending = ledger_ending(sim, ENDING_UNDO, put->key, put->host);
+
+	ending->put = put;
+	ending->began_ns = put->began_ns;
+	ending->answered_ns = sim->now_ns;
+}
+
 /* ---- what follows -------------------------------------------------------- */
 
 /* Whether the ending is about this put at all. */
@@ -105,6 +114,7 @@ static bool concerns(const struct ending *ending, const struct put *put)
 		return false;
 	switch (ending->kind) {
 	case ENDING_TAKE:
+	case ENDING_UNDO:
 		return ending->put == put;
 	case ENDING_PUT:
 		return ending->put != put;
@@ -176,6 +186,8 @@ bool ending_is_certain(
 {
 	if (ending->answered_ns == 0 || !concerns(ending, put))
 		return false;
+	if (ending->kind == ENDING_UNDO)
+		return true;
 	if (ending->generation != 0 && ending->generation == generation)
 		return true;
 	return put->acked_ns > 0 && put->acked_ns < ending->began_ns &&

@@ -30,7 +30,8 @@ struct put {
 	bool unkept;                /* it is over, and nobody keeps it any more */
 	uint64_t size, ttl_ns;
 	bool softpin, durable, replace;
-	uint16_t readers;
+	uint16_t readers, replicas;  /* replicas: nodes that are to keep it; 0 as 1 */
+	bool required;               /* so many, or nothing of it stays */
 	uint64_t began_ns, acked_ns; /* acked: 0, or when it was answered DONE */
 	uint64_t over_ns; /* when nobody asks for it any more; 0: somebody does */
 	bool failed; /* answered with an error, and asked for once: nobody ever reads it */
@@ -40,7 +41,10 @@ struct put {
 	uint64_t reports;    /* of ended reads, that were sent */
 	uint64_t reports_done;
 	uint64_t read_out_ns; /* when the last of its reads was reported; 0: not yet */
-	uint64_t lost_ns;     /* its last keeper's bytes are gone; 0: they are not */
+	unsigned level;       /* of replicas, that the answer told of; 0: not known */
+	unsigned losses;  /* hosts that kept it, or may have, and lost what they had */
+	uint64_t many_ns; /* since when more keep it than are wanted; 0: they do not */
+	uint64_t lost_ns; /* its last keeper's bytes are gone; 0: they are not */
 	uint64_t
 		taken_ns; /* when somebody asked who was told that it is his; 0: nobody */
 	bool contested; /* another was acknowledged beside it, as nobody could know of both */
@@ -50,7 +54,8 @@ enum ending_kind {
 	ENDING_REMOVE,
 	ENDING_PREFIX,
 	ENDING_TAKE,
-	ENDING_PUT /* another put of the key was acknowledged */
+	ENDING_PUT, /* another put of the key was acknowledged */
+	ENDING_UNDO /* the put itself was refused, as too few would keep it */
 };
 
 /* Something after which the key's earlier objects are gone. */
@@ -83,6 +88,8 @@ void ledger_fini(struct sim *sim);
 
 struct put *ledger_put(struct sim *sim, uint32_t key, unsigned host);
 void ledger_put_acked(struct sim *sim, struct put *put, uint64_t generation);
+/* Some may have read it until now. */
+void ledger_put_undone(struct sim *sim, struct put *put);
 struct ending *ledger_ending(
 	struct sim *sim, enum ending_kind kind, uint32_t key, unsigned host);
 

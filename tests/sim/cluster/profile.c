@@ -11,6 +11,7 @@
 #define TIGHT_POOL  (512ull << 10)
 #define WIDE_POOL   (2ull << 20)
 #define HANDS_EVERY 4u /* of so many seeds one */
+#define HEIRS_EVERY 4u
 
 static void choose_clients(struct sim *sim)
 {
@@ -74,6 +75,7 @@ static void choose_hands(struct sim *sim)
 {
 	struct sim_profile *profile = &sim->profile;
 
+	profile->heirs = sim->seed % HEIRS_EVERY == 1;
 	profile->hands = sim->seed % HANDS_EVERY == HANDS_EVERY - 1;
 	if (!profile->hands)
 		return;

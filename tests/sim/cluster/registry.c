@@ -160,6 +160,7 @@ static void letter_apply(struct sim *sim, struct letter *letter)
 		letter->due_ns = sim->now_ns + sim_pick(sim, REGISTRY_LATE);
 	} else {
 		hand_call(letter->host, letter->call, true);
+		replicas_call(letter->host, letter->call);
 	}
 	trace_event(&sim->trace,
 		"directory: host %u %s %08" PRIx64 " generation %" PRIx64 ": %s",

@@ -35,6 +35,15 @@ static uint64_t choose_size(struct sim *sim)
 	return 8 + sim_pick(sim, 1000);
 }
 
+/* By its number, and not by chance: the rest of a seed is as without it. */
+static void choose_replicas(struct put *put)
+{
+	if (!put->softpin || put->readers > 0 || put->id % 3 != 0)
+		return;
+	put->replicas = (uint16_t)(2 + put->id / 3 % 2);
+	put->required = put->id / 6 % 3 == 0;
+}
+
 static struct put *put_make(struct proc *proc)
 {
 	struct sim *sim = proc->host->sim;
@@ -50,21 +59,14 @@ static struct put *put_make(struct proc *proc)
 		put->ttl_ns = 100 * NS_MS + sim_about(sim, 3 * NS_S);
 	if (sim_chance(sim, profile->readers))
 		put->readers = (uint16_t)(1 + sim_pick(sim, 3));
+	choose_replicas(put);
 	return put;
 }
 
 static uint32_t put_flags(const struct put *put)
 {
 	return (put->softpin ? PUT_SOFTPIN : 0u) | (put->durable ? PUT_DURABLE : 0u) |
-	       (put->replace ? PUT_REPLACE : 0u);
-}
-
-/* By its number, and not by chance: the rest of a seed is as without it. */
-static uint16_t put_replicas(const struct put *put)
-{
-	if (!put->softpin || put->readers > 0 || put->id % 3 != 0)
-		return 0;
-	return (uint16_t)(2 + put->id / 3 % 2);
+	       (put->replace ? PUT_REPLACE : 0u) | (put->required ? PUT_REQUIRED : 0u);
 }
 
 static size_t put_encode_small(struct proc *proc, const struct put *put, uint8_t *value)
@@ -73,7 +75,7 @@ static size_t put_encode_small(struct proc *proc, const struct put *put, uint8_t
 	struct msg_put msg = {.key = sim_key_bytes(sim, put->key),
 		.flags = put_flags(put),
 		.readers = put->readers,
-		.replicas = put_replicas(put),
+		.replicas = put->replicas,
 		.ttl_ns = put->ttl_ns,
 		.op = ++proc->ops,
 		.timeout_ns = proc->task.timeout_ns,
@@ -90,7 +92,7 @@ static size_t put_encode_start(struct proc *proc, const struct put *put)
 		.size = put->size,
 		.flags = put_flags(put),
 		.readers = put->readers,
-		.replicas = put_replicas(put),
+		.replicas = put->replicas,
 		.ttl_ns = put->ttl_ns,
 		.op = ++proc->ops,
 		.timeout_ns = proc->task.timeout_ns};
@@ -106,9 +108,11 @@ static void put_send(struct proc *proc)
 	uint8_t *value;
 
 	proc->task.put = put;
-	trace_event(&sim->trace, "client %u.%u: put %" PRIu64 ", %" PRIu64 " bytes%s%s",
+	trace_event(&sim->trace,
+		"client %u.%u: put %" PRIu64 ", %" PRIu64 " bytes%s%s, %u replicas%s",
 		proc->host->index, proc->index, put->id, put->size,
-		put->softpin ? ", softpin" : "", put->replace ? ", replaces" : "");
+		put->softpin ? ", softpin" : "", put->replace ? ", replaces" : "",
+		put->replicas, put->required ? " or nothing" : "");
 	if (!small) {
 		call_begin(
 			proc, put_encode_start(proc, put), proc->task.timeout_ns, true);
@@ -134,7 +138,7 @@ static void put_answered(struct proc *proc)
 				 &done) != 0)
 		sim_fail(proc->host->sim, "a put was answered by something else");
 	if (code != ERR_RPC_FAIL)
-		judge_put(proc->host, put, &proc->call, code, done.generation);
+		judge_put(proc->host, put, &proc->call, code, &done);
 	if (put->over_ns == 0)
 		put->over_ns = proc->host->sim->now_ns;
 	proc->task.result = code;
@@ -145,10 +149,11 @@ static void put_answered(struct proc *proc)
 static void put_not_begun(struct proc *proc, int code)
 {
 	struct put *put = proc->task.put;
+	const struct msg_done nothing = {.generation = 0};
 
 	put->failed = true;
 	put->over_ns = proc->host->sim->now_ns;
-	judge_put(proc->host, put, &proc->call, code, 0);
+	judge_put(proc->host, put, &proc->call, code, &nothing);
 	proc->task.result = code;
 	task_end(proc);
 }

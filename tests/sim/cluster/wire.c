@@ -192,20 +192,37 @@ static void wire_push(struct sim *sim, struct wire *wire, enum wire_end to,
 	frame_push(sim, wire, to, frame);
 }
 
+static void trace_message(struct sim *sim, unsigned host, enum msg_type type,
+	const void *message, size_t size)
+{
+	struct msg_drop drop;
+	struct msg_keep keep;
+	struct msg_error error;
+
+	if (msg_drop_decode(message, size, &drop) == 0)
+		trace_event(&sim->trace, "host %u sends a peer DROP of %.2s %" PRIx64,
+			host, (const char *)drop.key.data, drop.generation);
+	else if (msg_keep_decode(message, size, &keep) == 0)
+		trace_event(&sim->trace,
+			"host %u sends a peer KEEP of %.2s %" PRIx64 "%s", host,
+			(const char *)keep.key.data, keep.generation,
+			keep.from == 0 ? "" : ", in place of another");
+	else if (msg_error_decode(message, size, &error) == 0)
+		trace_event(&sim->trace, "host %u sends a peer ERROR %s %.*s", host,
+			err_name(error.code), (int)MIN(error.text.size, 120u),
+			(const char *)error.text.data);
+	else
+		trace_event(&sim->trace, "host %u sends a peer %s", host, msg_name(type));
+}
+
 static void check_message(
 	struct sim *sim, const struct host *host, const void *message, size_t size)
 {
-	struct msg_drop drop;
 	enum msg_type type;
 
 	if (msg_type(message, size, &type) != 0)
 		sim_fail(sim, "host %u sent another what is no message", host->index);
-	if (msg_drop_decode(message, size, &drop) == 0)
-		trace_event(&sim->trace, "host %u sends a peer DROP of %.2s %" PRIx64,
-			host->index, (const char *)drop.key.data, drop.generation);
-	else
-		trace_event(&sim->trace, "host %u sends a peer %s", host->index,
-			msg_name(type));
+	trace_message(sim, host->index, type, message, size);
 }
 
 void wire_send(struct host *host, uint32_t place, uint32_t channel, const void *message,
