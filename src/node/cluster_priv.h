@@ -207,6 +207,7 @@ struct domain {
 	uint64_t walked_epoch; /* under that one */
 	bool failed;           /* something of the walk could not be */
 	bool doubtful; /* it named keepers before all had announced what they keep */
+	bool nameless; /* of what is on the disk alone it has others as keepers: see yield.c */
 };
 
 struct announcer {
@@ -808,6 +809,9 @@ void spread_cancel(struct node *node, struct op *op);
 
 /* The announcement was answered: as far as the directory knows, enough others keep it. */
 void yield_run(struct node *node, const struct query *query, struct msg_bytes key);
+/* What was on the disk alone is in the pool, and its key is known: it is announced again if such a
+ * thing may be one that others keep. */
+void yield_loaded(struct node *node, uint32_t slot);
 
 /* ---- swapout.c ----------------------------------------------------------- */
 
