@@ -49,6 +49,7 @@ struct fake_peer {
 	char endpoint[16];
 	uint32_t place; /* that the node gave it */
 	bool reachable, connecting, connected, closing;
+	bool is_slow;      /* to be connected to: neither that nor a failure comes */
 	bool is_silent;    /* does not answer beats */
 	bool has_finished; /* its beats say that it has announced all */
 	uint64_t generation;
@@ -315,7 +316,7 @@ static inline bool fake_step_connection(unsigned number)
 		node_on_peer_down(world.node, peer->place, ERR_UNAVAILABLE);
 		return true;
 	}
-	if (!peer->connecting)
+	if (!peer->connecting || peer->is_slow)
 		return false;
 	peer->connecting = false;
 	peer->connected = true;
@@ -619,6 +620,25 @@ static inline int fake_start(void)
 	for (unsigned i = 0; err == 0 && i < PEERS; i++)
 		assert_true(fake.peers[i].connected);
 	return err;
+}
+
+/* The daemon is killed and starts, and knows of nobody. */
+static inline void node_comes_back(void)
+{
+	const struct dir_events events = {NULL, fake_node_done, fake_node_epoch};
+
+	sim_kill_daemon(&world);
+	dir_mem_close_port(&fake.port);
+	dir_mem_open_port(&fake.port, fake.mem, &events, &fake.dir);
+	for (unsigned i = 0; i < PEERS; i++) {
+		struct fake_peer *peer = &fake.peers[i];
+
+		peer->place = NO_PLACE;
+		peer->connecting = peer->connected = peer->closing = false;
+		fake_free(&fake.asks, 0, i);
+	}
+	assert_int_equal(sim_start_daemon(&world), 0);
+	settle();
 }
 
 static inline int setup_peers(void **state)
