@@ -211,6 +211,7 @@ struct domain {
 	uint64_t walked_epoch; /* under that one */
 	bool failed;           /* something of the walk could not be */
 	bool doubtful; /* it named keepers before all had announced what they keep */
+	bool nameless; /* of what is on the disk alone it has others as keepers: see yield.c */
 };
 
 struct announcer {
@@ -251,7 +252,8 @@ struct sources {
 	bool gone;      /* nobody has heard of one for long, nor is it a member */
 	bool lost;      /* what one had went with its pool */
 	bool missing;   /* one has it no more */
-	bool strange;   /* one is a node that this one has not heard of yet */
+	bool strange;   /* one is a node that this one has not heard of yet, */
+	bool unmet;     /* or has no connection to yet */
 	bool corrupt;   /* of one the bytes were not those that were put */
 	int error;      /* what else one answered */
 	uint64_t named; /* one that does not have it, for who asks why */
@@ -581,6 +583,8 @@ static inline bool peer_is_up(const struct peer *peer)
 
 /* It may have anything: it was heard of within GONE_NS. */
 bool peer_is_live(const struct node *node, const struct peer *peer);
+/* The first connection to it is being made: whether it answers is not known yet, and soon is. */
+bool peer_is_being_met(const struct node *node, const struct peer *peer);
 /* PEER_LIMIT: none has this id. */
 uint32_t peer_find(const struct node *node, uint64_t id);
 /* The place of a node that the directory or the node itself named; PEER_LIMIT: none is free. */
@@ -825,6 +829,9 @@ void spread_cancel(struct node *node, struct op *op);
 
 /* The announcement was answered: as far as the directory knows, enough others keep it. */
 void yield_run(struct node *node, const struct query *query, struct msg_bytes key);
+/* What was on the disk alone is in the pool, and its key is known: it is announced again if such a
+ * thing may be one that others keep. */
+void yield_loaded(struct node *node, uint32_t slot);
 
 /* ---- swapout.c ----------------------------------------------------------- */
 

@@ -298,6 +298,7 @@ static void walk_begin(struct node *node)
 		domain->walking = domain->wanted && domain->epoch != 0;
 		domain->walked_epoch = domain->epoch;
 		domain->failed = false;
+		domain->nameless = domain->nameless && !domain->walking;
 		domain->wanted = domain->wanted && !domain->walking;
 		any |= domain->walking;
 	}

@@ -7,10 +7,10 @@
  * asked in turn, copies first: they spread the load, and lie in memory.
  *
  * A node that does not answer now may have it: UNAVAILABLE, at once, for it is known by its
- * beats whether it is back. One that has a new pool, or that another node has replaced, has
- * lost it: LOST if the object was to stay. One that has it no more, twice asked, makes the
- * entry wrong: it is taken out, and so is that of a cache object that nobody has, or none but
- * nodes that are gone.
+ * beats whether it is back; one to which the first connection is being made is waited for. One
+ * that has a new pool, or that another node has replaced, has lost it: LOST if the object was to
+ * stay. One that has it no more, twice asked, makes the entry wrong: it is taken out, and so is
+ * that of a cache object that nobody has, or none but nodes that are gone.
  */
 #include "node/fetch_priv.h"
 #include "node/remove_priv.h"
@@ -319,6 +319,8 @@ static void fetch_has_no_source(struct node *node, struct fetch *fetch)
 		fetch_is_absent(node, fetch);
 	} else if (sources->strange) {
 		node->cluster.renew_ns = 0; /* the directory can say who it is */
+		fetch_is_unsettled(node, fetch);
+	} else if (sources->unmet) {
 		fetch_is_unsettled(node, fetch);
 	} else if (!fetch->complete && !fetch->asked_all) {
 		if (fetch_give_back(node, fetch))

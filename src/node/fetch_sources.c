@@ -4,7 +4,8 @@
  * Copies come before keepers, and each in random order, so that the load spreads. Of the
  * others it notes why they cannot be asked: one that has another pool has lost what it had, and
  * so has one whose endpoint is another node's now; one that is away may come back with it, and
- * so may, some day, one that is gone: neither heard of nor a member any more.
+ * so may, some day, one that is gone: neither heard of nor a member any more. Of one that this
+ * node, having just started, is about to meet it is soon known which of these it is.
  */
 #include "node/fetch_priv.h"
 
@@ -71,6 +72,9 @@ static uint32_t holder_place(
 		sources->lost = true;
 	} else if (holder_is_gone(node, sources, place)) {
 		sources->gone = true;
+	} else if (place != PEER_LIMIT &&
+		   peer_is_being_met(node, &node->cluster.peers[place])) {
+		sources->unmet = true;
 	} else {
 		sources->away = true;
 	}
@@ -117,7 +121,7 @@ void sources_find(struct node *node, const struct dir_entry *entry, struct sourc
 	sources_find_role(node, entry, DIR_KEEPER, rng, ret);
 	/* The entry of what nobody has any more stays for a while, to say so. */
 	ret->lost |= ret->count == 0 && !ret->away && !ret->gone && !ret->strange &&
-		     own_role(node, entry) != DIR_KEEPER;
+		     !ret->unmet && own_role(node, entry) != DIR_KEEPER;
 }
 
 /* ---- one after the other ------------------------------------------------- */

@@ -11,10 +11,9 @@
  *      ^                   |--it has not--> NOT_FOUND, EXISTS; announced, so that the directory
  *      '---- no answer ----'                says whether the copy is secondary, or goes
  *
- * Of what several nodes are to keep it takes nobody's role beside its own, unless that is to go
- * all the same. What this node is
- * offering to a peer itself it takes over from nobody, until the peer has answered: the giver may
- * have become a keeper by that very offer.
+ * Of what several nodes are to keep it takes nobody's role beside its own, unless that one is to go
+ * all the same. What this node is offering to a peer itself it takes over from nobody, until the
+ * peer has answered: the giver may have become a keeper by that very offer.
  *
  * The slot says that the object is kept before the directory does: killed between the two, this
  * node announces it as a keeper, and becomes secondary if the giver is one still. The giver

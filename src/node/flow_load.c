@@ -343,6 +343,8 @@ void load_job_done(struct node *node, struct job *job, int err)
 		&node->master, slot, err, job->piece.checksum, node_now(node));
 	if (err == ERR_CORRUPT)
 		err = load_is_corrupt(node, load, &what);
+	else if (err == 0)
+		yield_loaded(node, slot);
 	load_settle_waiters(node, load, slot, err);
 	load->waiters = 0;
 	load_free(node, load);

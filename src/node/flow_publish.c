@@ -305,7 +305,7 @@ static bool publish_met(struct node *node, struct op *op)
 	sources_find(node, entry, &sources);
 	op->met_generation = entry->generation;
 	op->met_softpin = entry->flags & DIR_SOFTPIN;
-	op->met_away = sources.away || sources.strange;
+	op->met_away = sources.away || sources.strange || sources.unmet;
 	query_free(node, op->query);
 	if (is_here(node, op) || is_another_put_here(node, op, op->met_generation))
 		return publish_exists(node, op, op->met_generation);

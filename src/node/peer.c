@@ -42,6 +42,23 @@ bool peer_is_live(const struct node *node, const struct peer *peer)
 	return peer->state == PEER_UP || node_now(node) - peer->heard_ns < GONE_NS;
 }
 
+bool peer_is_being_met(const struct node *node, const struct peer *peer)
+{
+	switch (peer->state) {
+	case PEER_DOWN:
+	case PEER_CONNECTING:
+	case PEER_GREETING:
+		/* It neither was up nor could not be reached, as yet. */
+		return peer->backoff_ns == 0 && peer->endpoint[0] != '\0' &&
+		       !peer->left && node_now(node) - peer->heard_ns < SUSPECT_NS;
+	case PEER_FREE:
+	case PEER_UP:
+	case PEER_CLOSING:
+		break;
+	}
+	return false;
+}
+
 uint32_t peer_find(const struct node *node, uint64_t id)
 {
 	for (uint32_t place = 0; place < PEER_LIMIT; place++) {

@@ -15,7 +15,8 @@
  * still when the other has answered.
  *
  * While a hand-over of the object is under way, to this node or from it, that decides. What is
- * only on the disk and was announced in a walk, without its key, stays kept here.
+ * only on the disk and was announced in a walk, without its key, stays kept here until a reader
+ * comes, who brings the key; then it is announced again.
  */
 #include "node/node_priv.h"
 
@@ -143,4 +144,26 @@ void yield_run(struct node *node, const struct query *query, struct msg_bytes ke
 		yield_doubt(node, call->domain);
 	else if (held->softpin && can_ask && key.data != NULL)
 		yield_ask(node, query, key, named.place);
+	else if (held->softpin && can_ask && call->domain < DIR_DOMAINS)
+		node->cluster.domains[call->domain].nameless = true;
+}
+
+void yield_loaded(struct node *node, uint32_t slot)
+{
+	const struct cluster *cluster = &node->cluster;
+	const struct slot *there = &node->share->slots[slot];
+	struct errand errand = {
+		.kind = ERRAND_ANNOUNCE,
+		.generation = there->generation,
+		.key = slot_key(node->share, there),
+		.key_size = there->klen,
+	};
+	uint32_t domain;
+
+	if (!cluster->there || (there->flags & SLOT_SECONDARY) != 0)
+		return;
+	errand.id = dir_id_of_key(errand.key, errand.key_size);
+	domain = cluster->dir.domain_of(cluster->dir.ctx, &errand.id);
+	if (domain < DIR_DOMAINS && cluster->domains[domain].nameless)
+		errand_add(node, &errand);
 }

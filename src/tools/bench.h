@@ -19,6 +19,10 @@ struct bench_options {
 	uint64_t reads; /* enum bench_reads */
 	uint64_t seed;
 	bool flip_byte;
+	const char *nodes; /* sockets with commas; NULL: one node */
+	uint64_t replicas;
+	bool restart; /* ranks that are killed */
+	uint64_t span_ns;
 	const char *log; /* NULL: kept nowhere */
 	bool json;
 	bool progress;
@@ -56,7 +60,10 @@ struct station_result {
 	struct station_optimum optimum;
 	bool optimum_known;
 	uint64_t took_ns;
-	uint32_t steps_done;
+	uint32_t nodes;
+	uint16_t replicas;
+	uint32_t steps_done, steps_wanted;
+	uint32_t restarts; /* ranks that were killed, and went on */
 	uint32_t deaths;
 	bool broken_off; /* by a death, an interrupt or too many failures */
 	bool flip;

@@ -177,6 +177,11 @@ static void print_moved(const struct station_result *result)
 	(void)printf("%" PRIu64 " puts, %" PRIu64 " gets, %" PRIu64
 		     " removes in %.1f s\n",
 		all->puts, all->gets, all->removes, (double)result->took_ns / 1e9);
+	for (unsigned i = 1; i < ARRAY_LEN(all->keepers) && result->replicas > 1; i++) {
+		if (all->keepers[i] > 0)
+			(void)printf("%" PRIu64 " puts kept by %u nodes at their end\n",
+				all->keepers[i], i);
+	}
 	(void)printf("put %s, got and checked %s: %.2f GB/s\n",
 		format_size(put, sizeof(put), all->put_bytes),
 		format_size(got, sizeof(got), all->get_bytes),
@@ -232,6 +237,10 @@ static void print_verdict(const struct station_result *result)
 		(void)printf("on disk: %" PRIu64 " bytes before, %" PRIu64
 			     " at the end\n",
 			result->base.disk_bytes, result->end.disk_bytes);
+	if (result->restarts > 0)
+		(void)printf("%u ranks were killed and went on, %" PRIu64
+			     " gets of what they had not put were made again\n",
+			result->restarts, all->cut_gets);
 	if (all->first_error[0] != '\0')
 		(void)printf("first: %s\n", all->first_error);
 	if (result->broken_off)
@@ -245,6 +254,8 @@ void station_print(const struct station_result *result)
 	const struct station_plan *plan = &result->plan;
 	char pool[TEXT_MAX], peak[TEXT_MAX];
 
+	if (result->nodes > 1)
+		(void)printf("%u nodes, %u replicas\n", result->nodes, result->replicas);
 	(void)printf(
 		"station: %u ranks, %u steps, pool %s, live bytes up to %s (%u.%u %%), "
 		"seed %" PRIu64 "%s\n\n",
@@ -287,10 +298,16 @@ static void json_tally(struct json *json, const struct station_result *result)
 	json_u64(json, "failed_removes", all->failed_removes);
 	json_u64(json, "lost_objects", all->lost_objects);
 	json_u64(json, "wrong_bytes", all->wrong_bytes);
+	json_array_begin(json, "puts_by_keepers");
+	for (unsigned i = 1; i <= result->replicas && result->replicas > 1; i++)
+		json_u64(json, NULL, all->keepers[i]);
+	json_array_end(json);
 	json_u64(json, "bytes_in_use_base", result->base.in_use);
 	if (result->end_known)
 		json_u64(json, "bytes_in_use_end", result->end.in_use);
 	json_u64(json, "dead_ranks", result->deaths);
+	json_u64(json, "restarted_ranks", result->restarts);
+	json_u64(json, "gets_of_cut_puts", all->cut_gets);
 	json_u64(json, "put_bytes", all->put_bytes);
 	json_u64(json, "get_bytes", all->get_bytes);
 	json_f64(json, "seconds", (double)result->took_ns / 1e9);
@@ -343,6 +360,8 @@ int station_print_json(const struct station_result *result)
 	json_init(&json, text, sizeof(text));
 	json_object_begin(&json, NULL);
 	json_given(&json, &result->plan);
+	json_u64(&json, "nodes", result->nodes);
+	json_u64(&json, "replicas", result->replicas);
 	json_u64(&json, "steps_done", result->steps_done);
 	json_tally(&json, result);
 	json_disk(&json, result);

@@ -3,7 +3,8 @@
  * tallies merged.
  *
  * The ranks are forked before they attach, and the parent is not attached while it forks,
- * so that no process uses what another one connected.
+ * so that no process uses what another one connected. A rank that is killed ends the run,
+ * unless it was said that another one is to go on in its place.
  */
 #include "tools/bench.h"
 #include "tools/interrupt.h"
@@ -26,10 +27,13 @@
 
 #define WATCH_TERM_NS (200l * 1000 * 1000)
 #define END_TERM_NS   (2000ull * 1000 * 1000) /* for the pool's use to be back */
+#define NODES_MAX     16
 
 struct station {
 	const struct bench_options *options;
 	struct station_job job;
+	const char *sockets[NODES_MAX];
+	char *names; /* of the sockets */
 	struct station_shared *shared;
 	size_t shared_size;
 	pid_t *pids; /* 0: ended */
@@ -52,7 +56,7 @@ static bool station_read_node(const char *stats, struct station_node *ret)
 	return true;
 }
 
-static int station_ask(const struct bench_options *options, const char *socket,
+static int station_ask_node(const struct bench_options *options, const char *socket,
 	struct station_node *ret, uint64_t *ret_high)
 {
 	struct tool_common common = options->common;
@@ -84,16 +88,36 @@ static int station_ask(const struct bench_options *options, const char *socket,
 	return node.pool != 0 ? TOOL_OK : TOOL_FAILED;
 }
 
+/* All nodes; the pool is the smallest of theirs, all else a sum. */
+static int station_ask(
+	const struct station *station, struct station_node *ret, uint64_t *ret_high)
+{
+	struct station_node all = {.pool = UINT64_MAX}, one;
+
+	for (uint32_t i = 0; i < station->job.nodes; i++) {
+		if (station_ask_node(station->options, station->sockets[i], &one,
+			    ret_high) != TOOL_OK)
+			return TOOL_FAILED;
+		all.pool = MIN(all.pool, one.pool);
+		all.in_use += one.in_use;
+		all.disk_size += one.disk_size;
+		all.disk_bytes += one.disk_bytes;
+		all.disk_used += one.disk_used;
+		all.loaded_bytes += one.loaded_bytes;
+		all.saved_bytes += one.saved_bytes;
+	}
+	*ret = all;
+	return TOOL_OK;
+}
+
 /* What dead ranks leave ends within a second; so the use is asked for until it is back.
  */
-static void station_ask_end(const struct bench_options *options, const char *socket,
-	struct station_result *ret)
+static void station_ask_end(const struct station *station, struct station_result *ret)
 {
 	uint64_t end_ns = tool_now_ns() + END_TERM_NS, high;
 
 	do {
-		ret->end_known = station_ask(options, socket, &ret->end, &high) ==
-				 TOOL_OK;
+		ret->end_known = station_ask(station, &ret->end, &high) == TOOL_OK;
 	} while (ret->end_known && !station_is_back(ret) && tool_now_ns() < end_ns);
 }
 
@@ -104,10 +128,14 @@ static bool station_share(struct station *station)
 {
 	const struct station_plan *plan = station->job.plan;
 	size_t tallies = plan->ranks * sizeof(struct station_tally);
+	size_t places = plan->ranks * sizeof(struct station_place);
 	size_t ends = plan->steps * sizeof(uint64_t);
+	size_t arrived = plan->ranks * sizeof(uint32_t);
+	size_t stored = station_plan_width(plan) * sizeof(_Atomic bool);
 	char *memory;
 
-	station->shared_size = sizeof(struct station_shared) + tallies + ends;
+	station->shared_size = sizeof(struct station_shared) + tallies + places + ends +
+			       arrived + plan->ranks * STATION_RING * stored;
 	memory = mmap(NULL, station->shared_size, PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
@@ -115,14 +143,27 @@ static bool station_share(struct station *station)
 	station->shared = (struct station_shared *)(void *)memory;
 	memory += sizeof(struct station_shared);
 	station->shared->tallies = (struct station_tally *)(void *)memory;
-	station->shared->step_end_ns = (uint64_t *)(void *)(memory + tallies);
+	memory += tallies;
+	station->shared->places = (struct station_place *)(void *)memory;
+	memory += places;
+	station->shared->step_end_ns = (uint64_t *)(void *)memory;
+	memory += ends;
+	station->shared->barrier.arrived = (_Atomic uint32_t *)(void *)memory;
+	memory += arrived;
+	for (uint32_t i = 0; i < plan->ranks * STATION_RING; i++) {
+		station->shared->places[i / STATION_RING].stored[i % STATION_RING] =
+			(_Atomic bool *)(void *)memory;
+		memory += stored;
+	}
+	station->shared->steps_wanted = plan->steps;
 	station->shared->barrier.ranks = plan->ranks;
 	station->job.shared = station->shared;
 	return true;
 }
 
 /* In the child; ends with it. */
-_Noreturn static void station_child(struct station *station, uint32_t rank, pid_t parent)
+_Noreturn static void station_child(
+	struct station *station, uint32_t rank, bool again, pid_t parent)
 {
 	sigset_t none;
 
@@ -134,39 +175,43 @@ _Noreturn static void station_child(struct station *station, uint32_t rank, pid_
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
-	_exit(station_rank_run(&station->job, rank));
+	_exit(station_rank_run(&station->job, rank, again));
 }
 
-static bool station_fork(struct station *station)
+static bool station_fork(struct station *station, uint32_t rank, bool again)
 {
-	pid_t parent = getpid();
+	pid_t parent = getpid(), pid;
 
 	(void)fflush(stdout);
 	(void)fflush(stderr);
-	for (uint32_t rank = 0; rank < station->job.plan->ranks; rank++) {
-		pid_t pid = fork();
-
-		if (pid == 0)
-			station_child(station, rank, parent);
-		if (pid < 0) {
-			tool_complain("bench: fork: %s", strerror(errno));
-			station_barrier_stop(&station->shared->barrier);
-			return false;
-		}
-		station->pids[rank] = pid;
-		station->running++;
+	pid = fork();
+	if (pid == 0)
+		station_child(station, rank, again, parent);
+	if (pid < 0) {
+		tool_complain("bench: fork: %s", strerror(errno));
+		station_barrier_stop(&station->shared->barrier);
+		return false;
 	}
+	station->pids[rank] = pid;
+	station->running++;
 	return true;
 }
 
 static void station_ended(
-	struct station *station, uint32_t rank, int status, uint32_t *deaths)
+	struct station *station, uint32_t rank, int status, struct station_result *result)
 {
 	station->pids[rank] = 0;
 	station->running--;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return;
-	(*deaths)++;
+	if (station->options->restart && WIFSIGNALED(status) &&
+		WTERMSIG(status) == SIGKILL &&
+		!station_barrier_is_stopped(&station->shared->barrier)) {
+		result->restarts++;
+		(void)station_fork(station, rank, true);
+		return;
+	}
+	result->deaths++;
 	station_barrier_stop(&station->shared->barrier);
 	progress_end(&station->progress);
 	if (WIFSIGNALED(status))
@@ -176,14 +221,14 @@ static void station_ended(
 			"bench: rank %u ended with status %d", rank, WEXITSTATUS(status));
 }
 
-static void station_reap(struct station *station, uint32_t *deaths)
+static void station_reap(struct station *station, struct station_result *result)
 {
 	for (uint32_t rank = 0; rank < station->job.plan->ranks; rank++) {
 		int status;
 
 		if (station->pids[rank] != 0 && waitpid(station->pids[rank], &status,
 							WNOHANG) == station->pids[rank])
-			station_ended(station, rank, status, deaths);
+			station_ended(station, rank, status, result);
 	}
 }
 
@@ -199,7 +244,7 @@ static void station_watch(struct station *station, struct station_result *ret)
 		char note[64];
 		uint32_t done = atomic_load(&station->shared->steps_done);
 
-		station_reap(station, &ret->deaths);
+		station_reap(station, ret);
 		if (station->running == 0)
 			return;
 		if (interrupt_came())
@@ -229,6 +274,9 @@ static void tally_merge(struct station_tally *into, const struct station_tally *
 	into->failed_removes += from->failed_removes;
 	into->lost_objects += from->lost_objects;
 	into->wrong_bytes += from->wrong_bytes;
+	into->cut_gets += from->cut_gets;
+	for (unsigned i = 0; i < ARRAY_LEN(into->keepers); i++)
+		into->keepers[i] += from->keepers[i];
 	into->put_bytes += from->put_bytes;
 	into->get_bytes += from->get_bytes;
 	for (unsigned i = 0; i < STATION_WORKS; i++)
@@ -244,9 +292,11 @@ static void station_collect(struct station *station, struct station_result *ret)
 
 	for (uint32_t rank = 0; rank < ret->plan.ranks; rank++)
 		tally_merge(&ret->all, &shared->tallies[rank]);
-	ret->steps_done = MIN(atomic_load(&shared->steps_done), ret->plan.steps);
+	ret->steps_wanted = atomic_load(&shared->steps_wanted);
+	ret->steps_done = MIN(atomic_load(&shared->steps_done), ret->steps_wanted);
 	ret->broken_off = station_barrier_is_stopped(&shared->barrier);
-	ret->took_ns = shared->end_ns - shared->start_ns;
+	if (shared->end_ns > shared->start_ns)
+		ret->took_ns = shared->end_ns - shared->start_ns;
 	ret->flip = station->job.flip;
 	for (uint32_t step = 0; step < ret->steps_done; step++) {
 		ret->step_ns[step] = shared->step_end_ns[step] - before_ns;
@@ -262,11 +312,18 @@ void station_result_fini(struct station_result *result)
 
 /* ---- the log ------------------------------------------------------------- */
 
+/* Which is that of one node with a disk. */
+static bool station_has_optimum(
+	const struct station *station, const struct station_result *ret)
+{
+	return ret->base.disk_size > 0 && station->job.nodes == 1;
+}
+
 /* What is logged is wanted for itself, or to know the optimum. */
 static bool station_is_logged(
 	const struct station *station, const struct station_result *ret)
 {
-	return station->options->log != NULL || ret->base.disk_size > 0;
+	return station->options->log != NULL || station_has_optimum(station, ret);
 }
 
 static FILE *station_log_file(const char *path)
@@ -291,7 +348,7 @@ static int station_end_log(struct station *station, struct station_result *ret)
 	if (file == NULL)
 		return TOOL_FAILED;
 	result = station_log_print(station->job.log_fd, file);
-	if (result == TOOL_OK && ret->base.disk_size > 0 && !ret->broken_off)
+	if (result == TOOL_OK && station_has_optimum(station, ret) && !ret->broken_off)
 		ret->optimum_known = station_optimum_ask(
 			fileno(file), ret->plan.pool, ret->reserve_bytes, &ret->optimum);
 	(void)fclose(file);
@@ -310,12 +367,15 @@ static void station_work(struct station *station, struct station_result *ret)
 	progress_init(&station->progress, "station", ret->plan.steps,
 		station->options->progress);
 	/* Those that were forked see the stop, if not all could be. */
-	(void)station_fork(station);
+	for (uint32_t rank = 0; rank < ret->plan.ranks; rank++) {
+		if (!station_fork(station, rank, false))
+			break;
+	}
 	station_watch(station, ret);
 	progress_end(&station->progress);
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	station_collect(station, ret);
-	station_ask_end(station->options, station->job.socket, ret);
+	station_ask_end(station, ret);
 }
 
 static int station_prepare(struct station *station, struct station_result *ret)
@@ -357,18 +417,49 @@ static int station_prepare(struct station *station, struct station_result *ret)
 	return TOOL_FAILED;
 }
 
+/* Those that were named, or the one. */
+static int station_find_nodes(struct station *station, const char *socket)
+{
+	char *name, *rest;
+
+	station->job.sockets = station->sockets;
+	station->sockets[0] = socket;
+	station->job.nodes = 1;
+	if (station->options->nodes == NULL)
+		return TOOL_OK;
+	station->job.nodes = 0;
+	station->names = strdup(station->options->nodes);
+	for (name = station->names; name != NULL; name = rest) {
+		rest = strchr(name, ',');
+		if (rest != NULL)
+			*rest++ = '\0';
+		if (station->job.nodes == NODES_MAX) {
+			tool_complain("bench: --nodes has more than %u", NODES_MAX);
+			return TOOL_USAGE;
+		}
+		station->sockets[station->job.nodes++] = name;
+	}
+	return station->job.nodes > 0 ? TOOL_OK : TOOL_FAILED;
+}
+
 int station_run(const struct bench_options *options, const char *socket,
 	struct station_result *ret)
 {
 	struct station station = {.options = options,
-		.job = {.socket = socket,
+		.job = {.replicas = (uint16_t)options->replicas,
+			.restart = options->restart,
+			.span_ns = options->span_ns,
 			.timeout_ms = tool_timeout_ms(options->common.timeout_ns),
 			.log_fd = -1}};
 	uint64_t high = 0;
 	int result;
 
 	memset(ret, 0, sizeof(*ret));
-	result = station_ask(options, socket, &ret->base, &high);
+	result = station_find_nodes(&station, socket);
+	if (result == TOOL_OK)
+		result = station_ask(&station, &ret->base, &high);
+	ret->nodes = station.job.nodes;
+	ret->replicas = station.job.replicas;
 	ret->plan.pool = ret->base.pool;
 	ret->reserve_bytes = ret->base.pool / 1000 * high;
 	if (result == TOOL_OK)
@@ -382,6 +473,7 @@ int station_run(const struct bench_options *options, const char *socket,
 	if (station.shared != NULL)
 		(void)munmap(station.shared, station.shared_size);
 	free(station.pids);
+	free(station.names);
 	if (result != TOOL_OK)
 		station_result_fini(ret);
 	return result;

@@ -73,6 +73,33 @@ static const struct option_spec bench_specs[] = {
 			"must "
 			"find it, and fail with wrong_bytes 1.",
 		.offset = offsetof(struct bench_options, flip_byte)},
+	{.name = "nodes",
+		.type = OPTION_TEXT,
+		.value_name = "SOCKETS",
+		.help = "Spread the ranks of the station over the nodes of a cluster: "
+			"their "
+			"sockets, with commas between, in place of --socket.",
+		.offset = offsetof(struct bench_options, nodes)},
+	{.name = "replicas",
+		.type = OPTION_NUMBER,
+		.default_text = "1",
+		.min = 1,
+		.max = CENOTE_REPLICAS_MAX,
+		.help = "Nodes that are to keep each object of the station.",
+		.offset = offsetof(struct bench_options, replicas)},
+	{.name = "restart",
+		.type = OPTION_FLAG,
+		.help = "A rank of the station that is killed ends nothing: another goes "
+			"on in its place as soon as its node answers, within 60 s. The "
+			"call that was cut is made again, and is no failure.",
+		.offset = offsetof(struct bench_options, restart)},
+	{.name = "for",
+		.type = OPTION_DURATION,
+		.default_text = "forever",
+		.value_name = "TIME",
+		.help = "The station begins no step after so long, even if there are "
+			"more.",
+		.offset = offsetof(struct bench_options, span_ns)},
 	{.name = "log",
 		.type = OPTION_TEXT,
 		.value_name = "FILE",
@@ -179,6 +206,10 @@ static int bench_check(const char *name, const struct bench_options *options)
 		wrong = "--svg goes with growth";
 	else if (options->log != NULL && strcmp(name, "station") != 0)
 		wrong = "--log goes with the station";
+	else if (options->nodes != NULL && strcmp(name, "station") != 0)
+		wrong = "--nodes goes with the station";
+	else if (options->nodes != NULL && options->common.socket != NULL)
+		wrong = "--nodes and --socket exclude each other";
 	else if (options->tls &&
 		 (strcmp(name, "remote") != 0 || options->peer_socket != NULL))
 		wrong = "--tls goes with remote and nodes of its own";
@@ -188,8 +219,10 @@ static int bench_check(const char *name, const struct bench_options *options)
 			 : strcmp(name, "remote") == 0 &&
 				   !own_node_is_wanted(options->common.socket))
 		wrong = "--peer-socket goes with remote and --socket or $CENOTE_SOCKET";
-	else if (options->disk != NULL && !own_node_is_wanted(options->common.socket))
-		wrong = "--disk goes with a node of its own, not with --socket or "
+	else if (options->disk != NULL &&
+		 (options->nodes != NULL || !own_node_is_wanted(options->common.socket)))
+		wrong = "--disk goes with a node of its own, not with --socket, --nodes "
+			"or "
 			"$CENOTE_SOCKET";
 	if (wrong == NULL)
 		return TOOL_OK;
@@ -260,7 +293,7 @@ static int bench_run(const void *arg, int count, char **operands)
 		place.cpu = cpu_pin(place.cpu);
 	}
 	place.socket = options->common.socket;
-	if (!own_node_is_wanted(options->common.socket))
+	if (options->nodes != NULL || !own_node_is_wanted(options->common.socket))
 		return bench_on(operands[0], options, &place);
 	result = own_node_start(
 		&node, &(struct own_node_options){.pool_bytes = options->pool_bytes,

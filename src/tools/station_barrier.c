@@ -22,20 +22,27 @@ static void futex_wake_all(_Atomic uint32_t *word)
 	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-bool station_barrier_wait(struct station_barrier *barrier)
+static bool barrier_all_came(const struct station_barrier *barrier, uint32_t round)
 {
-	uint32_t round = atomic_load(&barrier->word);
-
-	if ((round & STOPPED) != 0)
-		return false;
-	if (atomic_fetch_add(&barrier->arrived, 1) + 1 == barrier->ranks) {
-		atomic_store(&barrier->arrived, 0);
-		atomic_fetch_add(&barrier->word, 1);
-		futex_wake_all(&barrier->word);
-	} else {
-		while (atomic_load(&barrier->word) == round)
-			futex_wait(&barrier->word, round);
+	for (uint32_t rank = 0; rank < barrier->ranks; rank++) {
+		if (atomic_load(&barrier->arrived[rank]) <= round)
+			return false;
 	}
+	return true;
+}
+
+bool station_barrier_wait(struct station_barrier *barrier, uint32_t rank, uint32_t round)
+{
+	uint32_t expected = round;
+
+	atomic_store(&barrier->arrived[rank], round + 1);
+	/* Two may find that they are the last; and what a dead one had not yet done is done
+	 * by the one that comes in its place. */
+	if (barrier_all_came(barrier, round) &&
+		atomic_compare_exchange_strong(&barrier->word, &expected, round + 1))
+		futex_wake_all(&barrier->word);
+	while (atomic_load(&barrier->word) == round)
+		futex_wait(&barrier->word, round);
 	return !station_barrier_is_stopped(barrier);
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A long run with faults: three nodes, each with a disk and a pool too small for all, 8 clients a
-node, one random fault every 5 s. Every read is compared. `soak.py [--minutes N] [--seed N]`; `make
+node, one random fault every 5 s. One node's objects leave its pool for the disk first, another's for
+the other nodes, the third's for what was faster; so that they move all the time, which is counted. Every read is compared. `soak.py [--minutes N] [--seed N]`; `make
 soak MINUTES=N` runs it; $CENOTE_DAEMONS=build-debug has sanitized daemons.
 
 Each client has keys of its own and knows what must be under them: it puts on the node of its own,
@@ -11,7 +12,7 @@ run. One that was removed or replaced and is still seen is counted as stale: a n
 not know better, and one nearly always is.
 
 Faults: a daemon killed and started on its pool, a daemon stopped for a while, the directory killed
-and started empty, emptied, a link cut both ways or one way. In the end all is healed; everything
+and started empty, emptied, a link cut both ways or one way, a node drained for a while. In the end all is healed; everything
 must be readable on every node and is removed, the pools must be empty, and the daemons may have
 neither more descriptors nor much more memory than after the first third.
 """
@@ -23,12 +24,13 @@ import random
 import sys
 import time
 
-from cluster import Client, Cluster, Failure, Network, Redis, cenote, check, expect, main, pattern, put, role, until
+from cluster import Client, Cluster, Failure, Network, Node, Redis, cenote, check, expect, main, pattern, put, role, until
 
 CLIENTS = 8  # of each node
 KEYS = 24  # of each client
 LARGEST = 8 << 20
-POOL, DISK = "192M", "2G"
+POOL, DISK = "96M", "2G"
+TWICE = 0.25  # of the puts ask for two keepers
 FAULT_S = 5  # from one fault to the next
 BROKEN_S = (0.5, 3.0)  # how long one lasts
 TELL_S = 30
@@ -85,7 +87,9 @@ class Soaked:
         size = int(2 ** self.dice.uniform(0, LARGEST.bit_length() - 1))
         self.put[key][self.version] = size
         replace = key not in self.known or self.known[key] is not None
-        if self.call("put", key, put, self.me.store, key, self.version, size, softpin=True, replace=replace):
+        replicas = 2 if self.dice.random() < TWICE else 1
+        if self.call("put", key, put, self.me.store, key, self.version, size, softpin=True, replace=replace,
+                     replicas=replicas):
             self.known[key] = (self.version, size)
             self.moved += size
 
@@ -160,11 +164,38 @@ def soaker(me, number, seed):
     me.say("done")
 
 
+class Moves:
+    """What the nodes moved so far, of all their lives."""
+
+    NAMES = {"saves": "written out", "loads": "read back", "handed": "handed over", "kept": "taken over",
+             "fetches": "fetched", "spread": "put on a second node", "rebuilt": "rebuilt"}
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.ended = collections.Counter()
+
+    def of(self, node):
+        stats = node.stats()
+        both = stats["counters"] | stats["cluster"]
+        return collections.Counter({name: both[name] for name in self.NAMES})
+
+    def ends(self, node):
+        """It is about to be killed, and counts from 0 in its next life."""
+        self.ended += self.of(node)
+
+    def all(self):
+        return sum((self.of(node) for node in self.cluster if node.lives()), self.ended)
+
+    def __str__(self):
+        moved = self.all()
+        return ", ".join(f"{moved[name]} {text}" for name, text in self.NAMES.items())
+
+
 class Faults:
     """Begun one at a time, and ended."""
 
-    def __init__(self, t, cluster, network, dice):
-        self.t, self.cluster, self.network, self.dice = t, cluster, network, dice
+    def __init__(self, t, cluster, network, dice, moves):
+        self.t, self.cluster, self.network, self.dice, self.moves = t, cluster, network, dice, moves
         self.done = collections.Counter()
 
     def some_nodes(self, count):
@@ -172,6 +203,7 @@ class Faults:
 
     def daemon_killed(self):
         node, = self.some_nodes(1)
+        self.moves.ends(node)
         node.kill()
         return node.start
 
@@ -198,9 +230,14 @@ class Faults:
         self.network.cut_one_way(a.host, b.host)
         return self.network.heal
 
+    def node_drained(self):
+        node, = self.some_nodes(1)
+        node.drain()
+        return lambda: node.drain(end=True)
+
     def one(self):
         begin = self.dice.choice([self.daemon_killed, self.daemon_stopped, self.directory_killed,
-                                  self.directory_emptied, self.link_cut, self.link_cut_one_way])
+                                  self.directory_emptied, self.link_cut, self.link_cut_one_way, self.node_drained])
         self.done[begin.__name__] += 1
         end = begin()
         time.sleep(self.dice.uniform(*BROKEN_S))
@@ -222,7 +259,8 @@ def tell(t, said, cluster, began, faults):
         moved += one["moved"]
     took = time.monotonic() - began
     t.note(f"{took / 60:.1f} min, {sum(faults.done.values())} faults: " +
-           ", ".join(f"{ends[what]} {what}" for what in sorted(ends)) + f"; {moved / took / 1e6:.0f} MB/s; " +
+           ", ".join(f"{ends[what]} {what}" for what in sorted(ends)) +
+           f"; {moved / took / 1e6:.0f} MB/s; objects: {faults.moves}; " +
            ", ".join(f"{n.name} {own(n)[0] >> 20} MiB, {own(n)[1]} fds" for n in cluster if n.lives()))
 
 
@@ -237,9 +275,14 @@ def three_nodes_with_a_fault_every_five_seconds(t):
     dice = random.Random(SEED)
     network = Network(t)
     redis = Redis(t, address=network.hub.address, host=network.hub)
-    cluster = Cluster(t, 3, "--pool", POOL, "--disk-size", DISK, directory=redis, disk=True,
-                      hosts=[network.host(name) for name in "abc"])
-    faults = Faults(t, cluster, network, dice)
+    cluster = Cluster(t, 0, directory=redis)
+    for name, first in (("a", "disk"), ("b", "peer"), ("c", "auto")):
+        host = network.host(name)
+        cluster.nodes.append(Node(t, name, *cluster.common(host), "--pool", POOL, "--disk", str(t.directory / f"{name}-disk"),
+                                  "--disk-size", DISK, "--swapout-first", first, host=host).start())
+    cluster.settle()
+    moves = Moves(cluster)
+    faults = Faults(t, cluster, network, dice, moves)
     nodes = list(cluster)
     clients = [Client(t, nodes[i % 3:] + nodes[:i % 3], "soaker", i, SEED) for i in range(3 * CLIENTS)]
     began, told, said, first = time.monotonic(), time.monotonic(), {}, None
@@ -274,6 +317,10 @@ def three_nodes_with_a_fault_every_five_seconds(t):
         expect(memory < MORE_MEMORY * first[node.name][0] + SPARE_MEMORY,
                f"{node.name} had {first[node.name][0]} bytes of its own, and has {memory}")
         expect(fds <= first[node.name][1] + MORE_FDS, f"{node.name} had {first[node.name][1]} descriptors, and has {fds}")
+    moved = moves.all()
+    for name, text in Moves.NAMES.items():
+        expect(moved[name] > 0, f"no object was {text}")
+    t.note(f"objects: {moves}")
     t.note("faults: " + ", ".join(f"{count} {what}" for what, count in sorted(faults.done.items())))
 
 

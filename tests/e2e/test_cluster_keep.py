@@ -10,12 +10,13 @@ import subprocess
 import threading
 import time
 
-from cluster import Client, Cluster, Network, Node, Redis, cenote, check, expect, main, put, role, until
-from cluster.node import expect_error
+from cluster import Client, Cluster, Job, Network, Node, Redis, cenote, check, expect, main, put, role, until
+from cluster.node import expect_error, press
 from cluster.programs import free_port
 
 MIB = 1 << 20
 POOL = ("--pool", "256M")
+JOB = "15s"  # the main job goes on so long, which is more than a drain takes
 
 
 def moved(cluster):
@@ -404,10 +405,27 @@ def drain(node, *options):
     return done.stdout
 
 
+def read_all_the_while(store, keys, size, ended):
+    """In another thread, until `ended` is set; a call that fails is told by the list."""
+    failed, count = [], [0]
+
+    def loop():
+        try:
+            while not ended.is_set():
+                check(store.get(keys[count[0] % len(keys)], timeout=60), keys[count[0] % len(keys)], 1, size)
+                count[0] += 1
+        except (cenote.CenoteError, AssertionError) as error:
+            failed.append(error)
+    thread = threading.Thread(target=loop)
+    thread.start()
+    return thread, failed, count
+
+
 def a_node_is_emptied(t):
-    """What it keeps, also what lies on its disk alone, goes to the others, and it can be taken away."""
+    """What it keeps, also what lies on its disk alone, goes to the others, and it can be taken away; under
+    the main job of the other three, which gives it second copies to keep. No call fails."""
     cluster = Cluster(t, 3, "--pool", "96M")
-    a = Node(t, "d", *cluster.common(), "--pool", "32M", "--disk", str(t.directory / "d-disk"),
+    a = Node(t, "d", *cluster.common(), "--pool", "96M", "--disk", str(t.directory / "d-disk"),
              "--swapout-first", "disk").start()
     cluster.nodes.append(a)
     cluster.settle()
@@ -415,20 +433,39 @@ def a_node_is_emptied(t):
     keys = [f"k/{i}" for i in range(100)]
     for key in keys:
         put(at_a, key, 1, MIB, softpin=True)
+    press(a, at_a, keys[:60], MIB)  # and what they had of the pool is free: there is room for the job's
     put(at_a, "cache", 1, MIB)
-    expect(a.stats()["disk"]["objects_only"] > 50, "nothing lies on the disk alone")
+    alone = [key for key, stat in zip(keys, at_a.stat_batch(keys)) if stat.on_disk and not stat.in_pool]
+    expect(len(alone) > 50, "nothing lies on the disk alone")
     expect(a.cluster("drain") == {"state": "off"}, "it is being drained already")
-    said = drain(a)
-    expect("empty: 0 objects left in the pool" in said, said)
+    job = Job(t, [node for node in cluster if node is not a], "--replicas", "2", "--live", "40%", "--for", JOB)
+    kept = a.cluster("kept")
+    until(lambda: job.is_at_work() and a.cluster("kept") > kept + 50, "objects of the job go there as well")
+    ended = threading.Event()
+    reader, failed, count = read_all_the_while(at_a, keys, MIB, ended)
+    handed = a.cluster("handed")
+    try:
+        said = drain(a)
+    finally:
+        ended.set()
+        reader.join()
+    expect("empty: 0 objects left in the pool, 0 on disk alone" in said, said)
+    expect(not failed, f"a get on the node failed: {failed}")
+    handed = a.cluster("handed") - handed
+    expect(handed >= len(keys), f"it handed over {handed}, and kept {len(keys)} and some of the job's")
+    job.look()
     state = a.cluster("drain")
     expect(state["state"] == "empty" and state["kept_in_pool"] == 0, f"{state}")
     expect_error(lambda: put(at_a, "more", 1, MIB, softpin=True), cenote.Unavailable)
     check(at_a.get(keys[0]), keys[0], 1, MIB)
     a.stop()
+    job.look()
     stores = [node.connect(timeout=60) for node in cluster if node is not a]
     for i, key in enumerate(keys):
         check(stores[i % 3].get(key), key, 1, MIB)
-    t.note(f"{said.strip().splitlines()[-1]}")
+    job = job.end()
+    t.note(f"{said.strip().splitlines()[-1]}, {len(alone)} of {len(keys)} were on its disk alone; {count[0]} gets there "
+           f"meanwhile; the job: {job['puts']} puts, {job['gets']} gets, {job['puts_by_keepers']} kept by one and two")
     a.start()
     cluster.settle()
     at_a = a.connect(timeout=60)

@@ -49,6 +49,7 @@ struct fake_peer {
 	char endpoint[16];
 	uint32_t place; /* that the node gave it */
 	bool reachable, connecting, connected, closing;
+	bool is_slow;      /* to be connected to: neither that nor a failure comes */
 	bool is_silent;    /* does not answer beats */
 	bool has_finished; /* its beats say that it has announced all */
 	uint64_t generation;
@@ -315,7 +316,7 @@ static inline bool fake_step_connection(unsigned number)
 		node_on_peer_down(world.node, peer->place, ERR_UNAVAILABLE);
 		return true;
 	}
-	if (!peer->connecting)
+	if (!peer->connecting || peer->is_slow)
 		return false;
 	peer->connecting = false;
 	peer->connected = true;

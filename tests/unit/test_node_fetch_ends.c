@@ -111,6 +111,61 @@ static void test_what_nobody_can_be_asked_for_fails_at_once(void **state)
 	want_object(&guest, SMALL);
 }
 
+/* Right after its own start a node has not met the others yet: that one is to be waited for. */
+static void test_source_that_is_being_met_is_waited_for(void **state)
+{
+	struct guest guest;
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	fake.peers[0].is_slow = true;
+	node_dies();
+	node_starts_again();
+	assert_true(fake.peers[0].connecting);
+	guest = guest_of();
+	get(&guest, KEY);
+	turn(SUSPECT_NS / 2);
+	want_nothing(guest.lane);
+	fake.peers[0].is_slow = false;
+	turn(CLUSTER_RETRY);
+	gives(0, 100, SMALL);
+	want_object(&guest, SMALL);
+}
+
+static void test_source_that_is_not_met_in_time_is_away(void **state)
+{
+	struct guest guest;
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	fake.peers[0].is_slow = true;
+	node_dies();
+	node_starts_again();
+	guest = guest_of();
+	get(&guest, KEY);
+	turn(SUSPECT_NS + CLUSTER_RETRY);
+	others_have_not();
+	want_error(guest.lane, ERR_UNAVAILABLE, "node 0000000000000101");
+}
+
+static void test_source_that_cannot_be_reached_at_first_is_away(void **state)
+{
+	struct guest guest;
+	uint64_t before;
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	fake.peers[0].reachable = false;
+	node_dies();
+	node_starts_again();
+	guest = guest_of();
+	before = world.now_ns;
+	get(&guest, KEY);
+	others_have_not();
+	want_error(guest.lane, ERR_UNAVAILABLE, "node 0000000000000101");
+	assert_int_equal(world.now_ns, before);
+}
+
 static void test_member_that_is_gone_may_come_back(void **state)
 {
 	struct guest guest = guest_of();
@@ -837,6 +892,9 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_newer_generation_is_met_at_the_second_look),
 	AMONG_PEERS(test_source_breaks_off),
 	AMONG_PEERS(test_what_nobody_can_be_asked_for_fails_at_once),
+	AMONG_PEERS(test_source_that_is_being_met_is_waited_for),
+	AMONG_PEERS(test_source_that_is_not_met_in_time_is_away),
+	AMONG_PEERS(test_source_that_cannot_be_reached_at_first_is_away),
 	AMONG_PEERS(test_member_that_is_gone_may_come_back),
 	AMONG_PEERS(test_lost_with_the_keepers_pool),
 	AMONG_PEERS(test_lost_with_a_node_whose_place_is_anothers),

@@ -975,6 +975,71 @@ static void test_drain_is_cut(void **state)
 	assert_string_equal(drain_state_text(world.node), "empty");
 }
 
+/* ---- what others keep as well -------------------------------------------- */
+
+/* After the directory has forgotten, peer 0 announces first that it keeps what lies on the disk of
+ * this node alone, and is enough. */
+static void disk_comes_second(const char *key, uint64_t generation)
+{
+	assert_null(slot_of(key));
+	dir_mem_flush(fake.mem, 0);
+	keeps(0, key, generation, PIECE, DIR_SOFTPIN);
+	turn(SECOND);
+	assert_int_equal(role_in(key, peer_id(0)), DIR_KEEPER);
+	assert_int_equal(role_in(key, THIS_ID), DIR_SECONDARY);
+	assert_null(find_ask(0, MSG_TYPE_HAVE)); /* for want of its key */
+}
+
+static void read_piece(struct guest *guest, const char *key)
+{
+	struct msg_found found;
+
+	get(guest, key);
+	turn(SECOND);
+	WANT(guest->lane, found, &found);
+	SEND(guest->lane, unpin, .slot = found.slot, .life = found.life);
+	settle();
+}
+
+static void test_read_from_disk_is_yielded_to_who_keeps_it(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	(void)put_twice_the_pool(&guest, 0);
+	disk_comes_second("o0", entry_of("o0"));
+	read_piece(&guest, "o0");
+	assert_true(is_kept("o0"));
+	peer_has(0, entry_of("o0"), false);
+	assert_non_null(slot_of("o0"));
+	assert_false(is_kept("o0"));
+}
+
+static void test_read_from_disk_is_kept_if_nobody_else_does(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	(void)put_twice_the_pool(&guest, 0);
+	disk_comes_second("o0", entry_of("o0"));
+	read_piece(&guest, "o0");
+	peer_has(0, entry_of("o0"), true);
+	assert_true(is_kept("o0"));
+}
+
+static void test_read_from_disk_asks_nobody_as_a_rule(void **state)
+{
+	struct guest guest = guest_of();
+	uint64_t errands;
+
+	(void)state;
+	(void)put_twice_the_pool(&guest, 0);
+	assert_null(slot_of("o0"));
+	errands = cluster()->stats.errands;
+	read_piece(&guest, "o0");
+	assert_int_equal(cluster()->stats.errands, errands);
+}
+
 static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_takes_over),
 	AMONG_PEERS(test_copy_that_is_here_is_not_moved),
@@ -1010,6 +1075,9 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_offered_back_before_the_answer),
 	AMONG_PEERS(test_removed_while_it_is_given),
 	AMONG_PEERS(test_removed_after_the_hand_over),
+	DISK_AMONG_PEERS(test_read_from_disk_is_yielded_to_who_keeps_it),
+	DISK_AMONG_PEERS(test_read_from_disk_is_kept_if_nobody_else_does),
+	DISK_AMONG_PEERS(test_read_from_disk_asks_nobody_as_a_rule),
 	DISK_AMONG_PEERS(test_disk_comes_first),
 	DISK_AMONG_PEERS(test_peers_come_first),
 	DISK_AMONG_PEERS(test_disk_gets_what_peers_would_not_take),

@@ -28,15 +28,17 @@ one with fault points (build-debug). $CENOTE_DAEMONS=build-debug has sanitized d
     pattern.py    bytes that tell which object they are of
     network.py    hosts whose links can be cut: network namespaces
     station.py    the load: ranks put, others read and remove
+    job.py        the main job of the tools, over several nodes
 """
 
 from .case import Failure, Skip, all_done, expect, main, until
 from .client import Client, role
+from .job import Job
 from .network import Network
 from .node import Cluster, Node
 from .pattern import check, pattern, put
 from .programs import BUILD, DEBUG, ROOT, Process, cenote
 from .redis import Redis, RedisCluster
 
-__all__ = ["BUILD", "DEBUG", "ROOT", "Client", "Cluster", "Failure", "Network", "Node", "Process", "Redis",
+__all__ = ["BUILD", "DEBUG", "ROOT", "Client", "Cluster", "Failure", "Job", "Network", "Node", "Process", "Redis",
            "RedisCluster", "Skip", "all_done", "cenote", "check", "expect", "main", "pattern", "put", "role", "until"]

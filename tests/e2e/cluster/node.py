@@ -98,6 +98,10 @@ class Node:
             self.admin = self.connect()
         return self.admin.info(what)
 
+    def drain(self, end=False):
+        self.ask("stats")
+        self.admin.drain(end)
+
     def stats(self):
         return json.loads(self.ask("stats"))
 

@@ -134,6 +134,15 @@ static bool is_handing_over(const struct node *node)
 	return node->cluster.keeping > 0;
 }
 
+static bool is_yielding(const struct node *node)
+{
+	for (uint32_t i = 0; i < YIELDS_AT_ONCE; i++) {
+		if (node->cluster.yieldings[i].busy)
+			return true;
+	}
+	return false;
+}
+
 static const char *host_is_busy(const struct sim *sim, const struct host *host)
 {
 	const struct node *node = host->world.node;
@@ -153,6 +162,8 @@ static const char *host_is_busy(const struct sim *sim, const struct host *host)
 	if (!host_is_drained(host) &&
 		(cluster->rebuilder.claims || cluster->rebuilder.pass == REBUILD_CLAIMS))
 		return "claims what it has copies of";
+	if (is_yielding(node))
+		return "asks who else keeps what it keeps";
 	if (node->pins_used > 0)
 		return "has pins";
 	if (node->master.leases.count > 0)
