@@ -167,7 +167,7 @@ void judge_excess(struct sim *sim, struct put *put, unsigned keepers)
 
 /* ---- who becomes a keeper ------------------------------------------------ */
 
-static const struct put *put_find(
+static struct put *put_find(
 	const struct sim *sim, const struct dir_id *id, uint64_t generation)
 {
 	for (uint32_t key = 0; key < sim->profile.keys; key++) {
@@ -177,7 +177,7 @@ static const struct put *put_find(
 		if (name.word[0] != id->word[0] || name.word[1] != id->word[1])
 			continue;
 		list_for_each (at, &there->puts) {
-			const struct put *put = container_of(at, struct put, entry);
+			struct put *put = container_of(at, struct put, entry);
 
 			if (put->generation == generation)
 				return put;
@@ -186,13 +186,48 @@ static const struct put *put_find(
 	return NULL;
 }
 
-static bool is_up(const struct sim *sim, uint64_t id)
+static struct host *host_find(struct sim *sim, uint64_t id)
 {
 	for (unsigned i = 0; i < sim->profile.hosts; i++) {
-		if (sim->hosts[i].id == id && host_is_up(&sim->hosts[i]))
-			return true;
+		if (sim->hosts[i].id == id)
+			return &sim->hosts[i];
+	}
+	return NULL;
+}
+
+static bool was_keeper(const struct dir_call *call, uint64_t id)
+{
+	for (uint32_t i = 0; i < call->entry.holder_count; i++) {
+		if (call->entry.holders[i].node == id)
+			return call->entry.holders[i].role == DIR_KEEPER;
 	}
 	return false;
+}
+
+/* A drained node leaves its role to one that keeps the object already: that is as if it had lost
+ * it, which only one may that is to go, and that the others are too few to make up for. */
+static void replicas_fewer(struct host *giver, const struct host *taker, struct put *put,
+	const struct dir_call *call)
+{
+	struct sim *sim = taker->sim;
+
+	if (!was_keeper(call, call->from) ||
+		!host_keeps(taker, put->key, put->generation))
+		return;
+	put->losses++;
+	sim_cover(sim, COVER_GAVE_WAY);
+	if (giver != NULL && host_is_up(giver) && put->replicas < sim->profile.hosts &&
+		!trouble_was(
+			sim, sim->now_ns - MIN(sim->now_ns, SIM_SETTLE_NS), sim->now_ns))
+		sim_fail(sim,
+			"host %u leaves put %" PRIu64
+			" of key %s to one that keeps it, and others could take it",
+			giver->index, put->id, key_name(sim, put->key));
+	if (giver != NULL && !host_was_drained(giver, put->began_ns))
+		sim_fail(sim,
+			"host %u leaves put %" PRIu64
+			" of key %s to one that keeps it, and is to stay",
+			giver->index, put->id, key_name(sim, put->key));
 }
 
 /* Somebody else keeps it than this node and the one whose role it wants. */
@@ -211,12 +246,18 @@ static bool another_keeps(const struct dir_call *call)
 void replicas_call(struct host *taker, const struct dir_call *call)
 {
 	struct sim *sim = taker->sim;
-	const struct put *put;
+	struct host *giver;
+	struct put *put;
 	bool claims;
 
-	if (call->op != DIR_OP_HAND_OVER || call->err != 0 || is_up(sim, call->from))
+	if (call->op != DIR_OP_HAND_OVER || call->err != 0)
 		return;
+	giver = host_find(sim, call->from);
 	put = put_find(sim, &call->id, call->generation);
+	if (put != NULL && call->fewer && call->verdict == DIR_DONE)
+		replicas_fewer(giver, taker, put, call);
+	if (giver != NULL && host_is_up(giver))
+		return;
 	claims = errand_is_there(
 		taker->world.node, ERRAND_HAND_OVER, &call->id, call->generation);
 	if (put == NULL || put->acked_ns == 0)
