@@ -937,9 +937,9 @@ void removal_cancel(struct node *node, struct op *op);
 /* Places of the entry's holders, but for this node; with none named: of all there are.
  * *ret_unknown: one is no peer. */
 uint64_t drop_places(struct node *node, const struct dir_entry *entry, bool *ret_unknown);
-/* DROP in node->out. */
-size_t drop_message(
-	struct node *node, const void *key, uint32_t key_size, uint64_t generation);
+/* DROP in node->out, for the peer at this place. */
+size_t drop_message(struct node *node, uint32_t place, const void *key, uint32_t key_size,
+	uint64_t generation);
 /* The holders of an entry that was replaced are told to end its generation of op->key. True:
  * the op waits, for list_is_empty(&op->asks). */
 bool holders_tell(struct node *node, struct op *op, const struct dir_entry *entry);

@@ -109,7 +109,7 @@ static void grave_told(
 	tell_on(node, ask->peer);
 }
 
-static size_t grave_message(struct node *node, const struct grave *grave)
+static size_t grave_message(struct node *node, const struct grave *grave, uint32_t place)
 {
 	const struct msg_drop_prefix prefix = {
 		.before = grave->generation,
@@ -124,7 +124,7 @@ static size_t grave_message(struct node *node, const struct grave *grave)
 		return msg_drop_prefix_encode(node->out, sizeof(node->out), &prefix);
 	if (grave->kind == GRAVE_GAVE_WAY)
 		return msg_drop_encode(node->out, sizeof(node->out), &gave_way);
-	return drop_message(node, grave->key, grave->key_size, grave->generation);
+	return drop_message(node, place, grave->key, grave->key_size, grave->generation);
 }
 
 /* False: not now. */
@@ -138,7 +138,7 @@ static bool grave_tell(struct node *node, struct grave *grave, uint32_t place)
 		return true;
 	if (teller->under_way >= TELL_AT_ONCE)
 		return false;
-	ask = ask_send(node, place, grave_message(node, grave), grave_told);
+	ask = ask_send(node, place, grave_message(node, grave, place), grave_told);
 	if (ask == NULL) {
 		teller->retry_ns = node_now(node) + CLUSTER_RETRY;
 		return false;

@@ -51,19 +51,21 @@ uint64_t drop_places(struct node *node, const struct dir_entry *entry, bool *ret
 }
 
 /* What a node that is up may give until it hears of this: below it. An order to end whatever is
- * there must not end what comes later, in case it is heard late: by a node that had stood still. */
-static uint64_t heard_in_time(struct node *node)
+ * there must not end what comes later, in case it is heard late: by a node that had stood still.
+ * Of a clock that is far ahead of this node's, which is not believed here, it has what it has. */
+static uint64_t heard_in_time(struct node *node, uint32_t place)
 {
-	return generation_of_now(node) + (2 * SUSPECT_NS / 1000 << GENERATION_SHIFT);
+	return MAX(generation_of_now(node), node->cluster.peers[place].generation) +
+	       (2 * SUSPECT_NS / 1000 << GENERATION_SHIFT);
 }
 
-size_t drop_message(
-	struct node *node, const void *key, uint32_t key_size, uint64_t generation)
+size_t drop_message(struct node *node, uint32_t place, const void *key, uint32_t key_size,
+	uint64_t generation)
 {
 	const struct msg_drop msg = {
 		.key = {key, key_size},
 		.generation = generation,
-		.before = heard_in_time(node),
+		.before = heard_in_time(node, place),
 	};
 
 	return msg_drop_encode(node->out, sizeof(node->out), &msg);
@@ -109,7 +111,7 @@ static bool tell_one(struct node *node, struct op *op, uint32_t place)
 		op->unreached_peers |= 1ull << place;
 		return true;
 	}
-	size = drop_message(node, op->key.data, op->key.size, op->ends);
+	size = drop_message(node, place, op->key.data, op->key.size, op->ends);
 	if (PLANTED(UNTOLD_HOLDER))
 		return ask_send(node, place, size, told_nobody) != NULL;
 	return ask_send_for(node, op, place, size, told) != NULL;
@@ -188,7 +190,7 @@ bool holders_tell(struct node *node, struct op *op, const struct dir_entry *entr
 
 		if ((places >> place & 1) == 0)
 			continue;
-		size = drop_message(node, op->key.data, op->key.size, op->ends);
+		size = drop_message(node, place, op->key.data, op->key.size, op->ends);
 		if (!peer_is_up(&node->cluster.peers[place]) ||
 			ask_send_for(node, op, place, size, holder_told) == NULL)
 			left |= 1ull << place;
@@ -255,8 +257,8 @@ void drop_everywhere(struct node *node, const void *key, uint32_t key_size)
 {
 	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
 		if (peer_is_up(&node->cluster.peers[place]))
-			(void)ask_send(node, place, drop_message(node, key, key_size, 0),
-				told_nobody);
+			(void)ask_send(node, place,
+				drop_message(node, place, key, key_size, 0), told_nobody);
 	}
 	drop_here(node, key, key_size, 0);
 }

@@ -418,6 +418,28 @@ static void test_forgetful_directory_is_not_believed(void **state)
 	assert_int_equal(graves(), 0);
 }
 
+/* By a clock that this node does not believe. */
+static void test_all_are_asked_for_what_they_have_put(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t later = (world.wall_us + 2 * 86400 * 1000000ull) << GENERATION_SHIFT;
+	struct fake_ask *ask;
+	struct msg_drop msg;
+
+	(void)state;
+	fake.peers[1].generation = later;
+	turn(SECOND);
+	assert_true(world.node->master.last_generation < later);
+	directory_forgets();
+	send_remove(&guest, KEY);
+	ask = want_ask(1, MSG_TYPE_DROP);
+	assert_int_equal(msg_drop_decode(ask->bytes, ask->size, &msg), 0);
+	assert_true(msg.before > later);
+	ask = want_ask(0, MSG_TYPE_DROP);
+	assert_int_equal(msg_drop_decode(ask->bytes, ask->size, &msg), 0);
+	assert_true(msg.before < later);
+}
+
 static void test_nobody_has_it_and_all_were_asked(void **state)
 {
 	struct guest guest = attach_settled();
@@ -1659,6 +1681,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_holder_that_is_no_peer_gets_a_grave),
 	AMONG_PEERS(test_object_of_an_unknown_keeper_gets_a_grave),
 	AMONG_PEERS(test_forgetful_directory_is_not_believed),
+	AMONG_PEERS(test_all_are_asked_for_what_they_have_put),
 	AMONG_PEERS(test_nobody_has_it_and_all_were_asked),
 	AMONG_PEERS(test_of_several_generations_the_highest_is_buried),
 	AMONG_PEERS(test_removal_waits_for_a_node_that_may_have_it),
