@@ -711,6 +711,8 @@ void errand_add(struct node *node, const struct errand *like);
 /* The usual: of this node's. */
 void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id *id,
 	uint64_t generation);
+/* This node keeps now what the other one (0: nobody) kept, and so says the directory. */
+void role_is_taken(struct node *node, uint64_t from);
 bool errand_is_there(const struct node *node, enum errand_kind kind,
 	const struct dir_id *id, uint64_t generation);
 void errands_step(struct node *node, uint64_t now);
@@ -862,6 +864,8 @@ bool swapout_is_free(const struct node *node);
 
 /* Something has fewer keepers than it is to have, and nobody took it when it was offered. */
 void rebuild_is_short(struct node *node);
+/* Of an entry whose keepers are all gone, one of them; 0: some live, or may, or there are none. */
+uint64_t rebuild_dead_keeper(const struct node *node, const struct dir_entry *entry);
 /* By that call this node has become a keeper in the place of another, which may have found nobody
  * for what is lacking beside it, and sees to that no more. */
 void rebuild_has_taken(struct node *node, const struct dir_call *call);

@@ -109,12 +109,12 @@ static void copy_is_stale(struct node *node, const struct errand *errand)
 
 /* Nobody tells the one who had the role. It may be back since this was asked for, and have
  * announced that it keeps the object before the directory named another. */
-static void errand_handed_over(struct node *node, const struct errand *errand)
+void role_is_taken(struct node *node, uint64_t from)
 {
-	uint32_t place = peer_find(node, errand->node);
+	uint32_t place = peer_find(node, from);
 
 	node->cluster.kept++;
-	if (errand->node != 0 && place != PEER_LIMIT)
+	if (from != 0 && place != PEER_LIMIT)
 		peer_is_overtaken(node, place);
 }
 
@@ -142,7 +142,7 @@ static void errand_settle(
 		announce_settle(
 			node, query, (struct msg_bytes){errand->key, errand->key_size});
 	if (errand->kind == ERRAND_HAND_OVER && call->verdict == DIR_DONE) {
-		errand_handed_over(node, errand);
+		role_is_taken(node, errand->node);
 		rebuild_has_taken(node, call);
 	}
 	/* The entry has another generation, or another keeper, or was forgotten. */

@@ -135,6 +135,14 @@ static void keepers_find(
 	}
 }
 
+uint64_t rebuild_dead_keeper(const struct node *node, const struct dir_entry *entry)
+{
+	struct keepers keepers;
+
+	keepers_find(node, entry, &keepers);
+	return keepers.living > 0 || keepers.unknown ? 0 : keepers.dead;
+}
+
 void rebuild_has_taken(struct node *node, const struct dir_call *call)
 {
 	const struct dir_entry *before = &call->entry;

@@ -704,7 +704,7 @@ static void test_peer_dies_after_the_hand_over(void **state)
 	(void)state;
 	peer_takes_role(0, &offer);
 	peer_goes(0);
-	turn(5 * SECOND);
+	turn(2 * SECOND);
 	assert_true(is_kept(offer.key));
 	assert_int_equal(role_in(offer.key, THIS_ID), DIR_SECONDARY);
 	peer_comes(0);
