@@ -381,6 +381,7 @@ enum rebuild_pass {
 struct rebuilder {
 	enum rebuild_pass pass;
 	bool claims, wanted; /* a pass of this kind is to begin, from retry_ns on */
+	bool lent;           /* a copy that could be claimed lies in turning room */
 	bool again;          /* this one leaves something to another */
 	bool repeated;       /* and this is that other */
 	bool in_doubt;       /* the core spares copies */
