@@ -198,6 +198,7 @@ struct errand {
 	uint64_t node;
 	uint64_t token;
 	bool lost;
+	bool older; /* of BURY: whatever is older is to end as well */
 	uint32_t key_size;
 	const unsigned char *key; /* the caller's until errand_add(), which copies it */
 };
@@ -437,6 +438,7 @@ struct superseded {
 
 enum grave_kind {
 	GRAVE_OBJECT,
+	GRAVE_KEY, /* the same, by who removed the key: what is older is over as well */
 	GRAVE_PREFIX, /* of all whose keys begin so and that are older than `generation` */
 	GRAVE_GAVE_WAY, /* a put, to an older object, that a tombstone would end as well */
 };
@@ -908,10 +910,10 @@ void leaving_run(struct node *node, struct op *op);
 /* ---- grave.c ------------------------------------------------------------- */
 
 /* What was removed is told to the peers at these places, a bit each, at once or when they are
- * up, and of GRAVE_OBJECT to a directory that forgot. */
+ * up, and of GRAVE_OBJECT and GRAVE_KEY to a directory that forgot. */
 void grave_dig(struct node *node, const void *key, uint32_t key_size, uint64_t generation,
 	enum grave_kind kind, uint64_t unreached);
-/* The same of an object that somebody keeps whom this node has not met: kept, as for a directory
+/* The same of a key with an object that somebody keeps whom this node has not met: kept, as for a directory
  * that does not know all. */
 void grave_keep(struct node *node, const void *key, uint32_t key_size,
 	uint64_t generation, uint64_t unreached);
@@ -921,8 +923,11 @@ void graves_forget_peer(struct node *node, uint32_t peer);
 void graves_tell(struct node *node, uint32_t peer);
 /* The directory gets a tombstone once it can be reached; who has announced the object there
  * meanwhile is told. */
-void bury_later(
-	struct node *node, const void *key, uint32_t key_size, uint64_t generation);
+void bury_later(struct node *node, const void *key, uint32_t key_size,
+	uint64_t generation, enum grave_kind kind);
+/* The directory had this when it was given the tombstone. */
+void bury_settle(struct node *node, struct msg_bytes key, uint64_t generation,
+	enum grave_kind kind, const struct dir_entry *found);
 /* The directory forgot: bury all again. */
 void graves_announce(struct node *node);
 void graves_step(struct node *node, uint64_t now);

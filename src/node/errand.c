@@ -129,10 +129,10 @@ static void errand_settle(
 	if (errand->kind == ERRAND_TAKE_OUT && call->verdict == DIR_DONE &&
 		errand->key_size > 0)
 		holders_drop(node, errand->key, errand->key_size, &call->entry);
-	/* It was announced to a directory that had forgotten its removal. */
-	if (errand->kind == ERRAND_BURY && call->entry.generation == errand->generation &&
-		errand->key_size > 0)
-		holders_drop(node, errand->key, errand->key_size, &call->entry);
+	if (errand->kind == ERRAND_BURY)
+		bury_settle(node, (struct msg_bytes){errand->key, errand->key_size},
+			errand->generation, errand->older ? GRAVE_KEY : GRAVE_OBJECT,
+			&call->entry);
 	/* What was spoiled here others keep still, and are to be as many as before. */
 	if (errand->kind == ERRAND_LEAVE && errand->key_size > 0)
 		lacking_tell(node, errand);
