@@ -198,6 +198,7 @@ struct errand {
 	uint64_t node;
 	uint64_t token;
 	bool lost;
+	bool older; /* of BURY: whatever is older is to end as well */
 	uint32_t key_size;
 	const unsigned char *key; /* the caller's until errand_add(), which copies it */
 };
@@ -381,6 +382,7 @@ enum rebuild_pass {
 struct rebuilder {
 	enum rebuild_pass pass;
 	bool claims, wanted; /* a pass of this kind is to begin, from retry_ns on */
+	bool lent;           /* a copy that could be claimed lies in turning room */
 	bool again;          /* this one leaves something to another */
 	bool repeated;       /* and this is that other */
 	bool in_doubt;       /* the core spares copies */
@@ -436,6 +438,7 @@ struct superseded {
 
 enum grave_kind {
 	GRAVE_OBJECT,
+	GRAVE_KEY, /* the same, by who removed the key: what is older is over as well */
 	GRAVE_PREFIX, /* of all whose keys begin so and that are older than `generation` */
 	GRAVE_GAVE_WAY, /* a put, to an older object, that a tombstone would end as well */
 };
@@ -711,6 +714,8 @@ void errand_add(struct node *node, const struct errand *like);
 /* The usual: of this node's. */
 void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id *id,
 	uint64_t generation);
+/* This node keeps now what the other one (0: nobody) kept, and so says the directory. */
+void role_is_taken(struct node *node, uint64_t from);
 bool errand_is_there(const struct node *node, enum errand_kind kind,
 	const struct dir_id *id, uint64_t generation);
 void errands_step(struct node *node, uint64_t now);
@@ -862,6 +867,8 @@ bool swapout_is_free(const struct node *node);
 
 /* Something has fewer keepers than it is to have, and nobody took it when it was offered. */
 void rebuild_is_short(struct node *node);
+/* Of an entry whose keepers are all gone, one of them; 0: some live, or may, or there are none. */
+uint64_t rebuild_dead_keeper(const struct node *node, const struct dir_entry *entry);
 /* By that call this node has become a keeper in the place of another, which may have found nobody
  * for what is lacking beside it, and sees to that no more. */
 void rebuild_has_taken(struct node *node, const struct dir_call *call);
@@ -903,10 +910,10 @@ void leaving_run(struct node *node, struct op *op);
 /* ---- grave.c ------------------------------------------------------------- */
 
 /* What was removed is told to the peers at these places, a bit each, at once or when they are
- * up, and of GRAVE_OBJECT to a directory that forgot. */
+ * up, and of GRAVE_OBJECT and GRAVE_KEY to a directory that forgot. */
 void grave_dig(struct node *node, const void *key, uint32_t key_size, uint64_t generation,
 	enum grave_kind kind, uint64_t unreached);
-/* The same of an object that somebody keeps whom this node has not met: kept, as for a directory
+/* The same of a key with an object that somebody keeps whom this node has not met: kept, as for a directory
  * that does not know all. */
 void grave_keep(struct node *node, const void *key, uint32_t key_size,
 	uint64_t generation, uint64_t unreached);
@@ -916,8 +923,11 @@ void graves_forget_peer(struct node *node, uint32_t peer);
 void graves_tell(struct node *node, uint32_t peer);
 /* The directory gets a tombstone once it can be reached; who has announced the object there
  * meanwhile is told. */
-void bury_later(
-	struct node *node, const void *key, uint32_t key_size, uint64_t generation);
+void bury_later(struct node *node, const void *key, uint32_t key_size,
+	uint64_t generation, enum grave_kind kind);
+/* The directory had this when it was given the tombstone. */
+void bury_settle(struct node *node, struct msg_bytes key, uint64_t generation,
+	enum grave_kind kind, const struct dir_entry *found);
 /* The directory forgot: bury all again. */
 void graves_announce(struct node *node);
 void graves_step(struct node *node, uint64_t now);

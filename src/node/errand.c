@@ -109,12 +109,12 @@ static void copy_is_stale(struct node *node, const struct errand *errand)
 
 /* Nobody tells the one who had the role. It may be back since this was asked for, and have
  * announced that it keeps the object before the directory named another. */
-static void errand_handed_over(struct node *node, const struct errand *errand)
+void role_is_taken(struct node *node, uint64_t from)
 {
-	uint32_t place = peer_find(node, errand->node);
+	uint32_t place = peer_find(node, from);
 
 	node->cluster.kept++;
-	if (errand->node != 0 && place != PEER_LIMIT)
+	if (from != 0 && place != PEER_LIMIT)
 		peer_is_overtaken(node, place);
 }
 
@@ -129,10 +129,10 @@ static void errand_settle(
 	if (errand->kind == ERRAND_TAKE_OUT && call->verdict == DIR_DONE &&
 		errand->key_size > 0)
 		holders_drop(node, errand->key, errand->key_size, &call->entry);
-	/* It was announced to a directory that had forgotten its removal. */
-	if (errand->kind == ERRAND_BURY && call->entry.generation == errand->generation &&
-		errand->key_size > 0)
-		holders_drop(node, errand->key, errand->key_size, &call->entry);
+	if (errand->kind == ERRAND_BURY)
+		bury_settle(node, (struct msg_bytes){errand->key, errand->key_size},
+			errand->generation, errand->older ? GRAVE_KEY : GRAVE_OBJECT,
+			&call->entry);
 	/* What was spoiled here others keep still, and are to be as many as before. */
 	if (errand->kind == ERRAND_LEAVE && errand->key_size > 0)
 		lacking_tell(node, errand);
@@ -142,7 +142,7 @@ static void errand_settle(
 		announce_settle(
 			node, query, (struct msg_bytes){errand->key, errand->key_size});
 	if (errand->kind == ERRAND_HAND_OVER && call->verdict == DIR_DONE) {
-		errand_handed_over(node, errand);
+		role_is_taken(node, errand->node);
 		rebuild_has_taken(node, call);
 	}
 	/* The entry has another generation, or another keeper, or was forgotten. */

@@ -70,7 +70,8 @@ void drop_run(struct node *node, struct op *op)
 				GRAVE_OBJECT, 0);
 		/* Who asks all cannot reach the directory; this node may. */
 		if (op->failure == 0 && op->ends == 0 && op->generation != 0)
-			bury_later(node, op->key.data, op->key.size, op->generation);
+			bury_later(node, op->key.data, op->key.size, op->generation,
+				GRAVE_OBJECT);
 		op->state = REMOVES_ENDED;
 	}
 	if (op->state == REMOVES_ENDED) {

@@ -217,7 +217,7 @@ static void copy_end(struct node *node, const struct slot *slot)
 	uint64_t generation = slot->generation;
 
 	if (!peers_are_up(node))
-		bury_later(node, key.data, key.size, generation);
+		bury_later(node, key.data, key.size, generation, GRAVE_OBJECT);
 	if (master_end_generation(
 		    &node->master, &key, generation, node_now(node), &generation) == 0 &&
 		peers_are_up(node))

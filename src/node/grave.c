@@ -46,6 +46,12 @@ static struct grave *grave_next(const struct node *node, const struct grave *gra
 	return next != &node->cluster.graves ? grave_of(next) : NULL;
 }
 
+/* A directory that forgets is to hear of it. */
+static bool grave_is_buried(enum grave_kind kind)
+{
+	return kind == GRAVE_OBJECT || kind == GRAVE_KEY;
+}
+
 /* ---- life ---------------------------------------------------------------- */
 
 static void grave_free(struct node *node, struct grave *grave)
@@ -217,7 +223,7 @@ void grave_dig(struct node *node, const void *key, uint32_t key_size, uint64_t g
 	const struct grave like = {
 		.generation = generation,
 		.kind = kind,
-		.kept = kind == GRAVE_OBJECT && !directory_knows_all(node, &id),
+		.kept = grave_is_buried(kind) && !directory_knows_all(node, &id),
 		.unreached = unreached,
 	};
 
@@ -229,7 +235,7 @@ void grave_keep(struct node *node, const void *key, uint32_t key_size,
 {
 	const struct grave like = {
 		.generation = generation,
-		.kind = GRAVE_OBJECT,
+		.kind = GRAVE_KEY,
 		.kept = true,
 		.unreached = unreached,
 	};
@@ -250,18 +256,42 @@ void graves_forget_peer(struct node *node, uint32_t place)
 
 /* ---- the directory ------------------------------------------------------- */
 
-void bury_later(
-	struct node *node, const void *key, uint32_t key_size, uint64_t generation)
+void bury_later(struct node *node, const void *key, uint32_t key_size,
+	uint64_t generation, enum grave_kind kind)
 {
 	const struct errand errand = {
 		.kind = ERRAND_BURY,
 		.id = dir_id_of_key(key, key_size),
 		.generation = generation,
+		.older = kind == GRAVE_KEY,
 		.key_size = key_size,
 		.key = key,
 	};
 
 	errand_add(node, &errand);
+}
+
+void bury_settle(struct node *node, struct msg_bytes key, uint64_t generation,
+	enum grave_kind kind, const struct dir_entry *found)
+{
+	struct errand errand = {
+		.kind = ERRAND_TAKE_OUT,
+		.generation = found->generation,
+		.key_size = (uint32_t)key.size,
+		.key = key.data,
+	};
+
+	if (key.size == 0 || found->generation == 0 || found->generation > generation)
+		return;
+	if (found->generation == generation) {
+		/* It was announced to a directory that had forgotten its removal. */
+		holders_drop(node, key.data, errand.key_size, found);
+	} else if (kind == GRAVE_KEY) {
+		/* Who removed the key knew nothing of this one, which was away, and is announced
+		 * before the tombstone that would have kept it from that. */
+		errand.id = dir_id_of_key(key.data, errand.key_size);
+		errand_add(node, &errand);
+	}
 }
 
 void graves_announce(struct node *node)
@@ -283,8 +313,9 @@ static void bury_some(struct node *node)
 		i++) {
 		const struct grave *grave = cluster->burying;
 
-		if (grave->kind == GRAVE_OBJECT)
-			bury_later(node, grave->key, grave->key_size, grave->generation);
+		if (grave_is_buried(grave->kind))
+			bury_later(node, grave->key, grave->key_size, grave->generation,
+				grave->kind);
 		cluster->burying = grave_next(node, grave);
 	}
 }

@@ -8,7 +8,8 @@
  *
  *   CLAIM: each secondary copy of a softpin object is looked up. Has it no keeper left, this
  *     node's slot keeps it from then on, and HAND_OVER from the dead one says so; of two who do
- *     that the directory lets one be it, and the other announces its copy and is told.
+ *     that the directory lets one be it, and the other announces its copy and is told. One that
+ *     lies in turning room (core/turning.c) cannot be kept there, and is looked at again after FILL.
  *   FILL: each object that this node keeps, and that is to have several keepers, is looked up, a
  *     few at a time. Of its living keepers the one with the lowest id has peers take over the
  *     roles of dead ones, or be keepers more; the others only if it has not, a while later:
@@ -135,6 +136,14 @@ static void keepers_find(
 	}
 }
 
+uint64_t rebuild_dead_keeper(const struct node *node, const struct dir_entry *entry)
+{
+	struct keepers keepers;
+
+	keepers_find(node, entry, &keepers);
+	return keepers.living > 0 || keepers.unknown ? 0 : keepers.dead;
+}
+
 void rebuild_has_taken(struct node *node, const struct dir_call *call)
 {
 	const struct dir_entry *before = &call->entry;
@@ -192,11 +201,17 @@ static void claim(struct node *node, const struct held *held, uint64_t dead)
 	};
 	const struct slot *there;
 	uint32_t slot;
+	int err;
 
 	if (!master_held_find(&node->master, held, &slot) || slot == SLOT_NONE ||
 		!(node->share->slots[slot].flags & SLOT_SECONDARY))
 		return;
-	if (master_keep(&node->master, slot) != 0) {
+	err = master_keep(&node->master, slot);
+	if (err == ERR_NO_SPACE) {
+		rebuilder_of(node)->lent = true; /* in turning room, maybe for long */
+		return;
+	}
+	if (err != 0) {
 		rebuilder_of(node)->claims = true; /* it is being moved, say */
 		return;
 	}
@@ -513,6 +528,8 @@ static void pass_begin(struct node *node, uint64_t now)
 	rebuilder->pass = rebuilder->claims ? REBUILD_CLAIMS : REBUILD_FILLS;
 	if (rebuilder->pass == REBUILD_FILLS)
 		rebuilder->wanted = false;
+	else
+		rebuilder->lent = false;
 	rebuilder->claims = false;
 	rebuilder->repeated = rebuilder->again;
 	rebuilder->again = false;
@@ -543,6 +560,11 @@ static void fill_ended(struct node *node)
 	rebuilder->pass = REBUILD_OFF;
 	if (rebuilder->again)
 		rebuild_is_short(node);
+	/* Only now, so that what is kept does not wait for a copy that cannot be. */
+	if (rebuilder->lent) {
+		rebuilder->claims = true;
+		rebuilder->retry_ns = node_now(node) + AGAIN_NS;
+	}
 	if (rebuilt > 0 || rebuilder->left > 0)
 		log_line(node->config.log, LOG_LEVEL_INFO, "rebuilt",
 			"keepers=%" PRIu64 " left=%" PRIu64
@@ -603,7 +625,7 @@ static bool pass_look(struct node *node)
 static void rebuild_spare(struct node *node, uint64_t now)
 {
 	struct rebuilder *rebuilder = rebuilder_of(node);
-	bool in_doubt = peers_any_suspect(node) || rebuilder->claims ||
+	bool in_doubt = peers_any_suspect(node) || rebuilder->claims || rebuilder->lent ||
 			rebuilder->pass == REBUILD_CLAIMS;
 
 	if (in_doubt == rebuilder->in_doubt)

@@ -197,7 +197,7 @@ static bool removal_ended(struct node *node, struct op *op)
 
 static bool removal_bury_later(struct node *node, struct op *op)
 {
-	bury_later(node, op->key.data, op->key.size, op->ends);
+	bury_later(node, op->key.data, op->key.size, op->ends, GRAVE_KEY);
 	return removal_ended(node, op);
 }
 
@@ -225,9 +225,10 @@ static bool removal_buried(struct node *node, struct op *op)
 		return false;
 	}
 	err = op->query->ended ? op->query->call.err : ERR_UNAVAILABLE;
-	/* Somebody has announced it since it was taken out. */
-	if (err == 0 && op->query->call.entry.generation == op->ends)
-		holders_drop(node, op->key.data, op->key.size, &op->query->call.entry);
+	/* Somebody may have announced it since it was taken out. */
+	if (err == 0)
+		bury_settle(node, (struct msg_bytes){op->key.data, op->key.size},
+			op->ends, GRAVE_KEY, &op->query->call.entry);
 	query_leave(node, op, NULL);
 	return err == 0 ? removal_ended(node, op) : removal_bury_later(node, op);
 }
@@ -240,7 +241,7 @@ static bool removal_told(struct node *node, struct op *op, bool is_buried)
 		grave_keep(
 			node, op->key.data, op->key.size, op->ends, op->unreached_peers);
 	else
-		grave_dig(node, op->key.data, op->key.size, op->ends, GRAVE_OBJECT,
+		grave_dig(node, op->key.data, op->key.size, op->ends, GRAVE_KEY,
 			op->unreached_peers);
 	/* The directory has a tombstone for all who may have it only if it names them. */
 	if (is_buried && op->unreached_peers == 0 && !op->keeperless)
@@ -474,7 +475,7 @@ bool removal_run(struct node *node, struct op *op)
 void removal_cancel(struct node *node, struct op *op)
 {
 	if (op->query != NULL && op->cluster_state == REMOVAL_BURIED) {
-		bury_later(node, op->key.data, op->key.size, op->ends);
+		bury_later(node, op->key.data, op->key.size, op->ends, GRAVE_KEY);
 		query_leave(node, op, NULL);
 	}
 	orphan_leave(node, op);

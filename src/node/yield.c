@@ -3,7 +3,8 @@
  * role is given up, once it is certain that one of them has it.
  *
  *   announced, and secondary in the entry --no other is up-----------------> kept as before;
- *     |                                       announced again when one is back
+ *     |                                       announced again when one is back, or gone
+ *     |--all keepers are gone--HAND_OVER from one--> kept as before, and so says the entry
  *     '--HAVE to the other--> it keeps it, and nothing has changed since --> secondary here
  *                         '--it has a copy, or nothing------------------> the entry is wrong:
  *                            announced again, and by then the other has put it right
@@ -66,6 +67,41 @@ static void yield_doubt(struct node *node, uint32_t domain)
 {
 	if (domain < DIR_DOMAINS)
 		node->cluster.domains[domain].doubtful = true;
+}
+
+/* ---- nobody's word ------------------------------------------------------- */
+
+static void yield_took_back(struct node *node, struct query *query)
+{
+	const struct dir_call *call = &query->call;
+	const struct cluster *cluster = &node->cluster;
+	bool is_taken = call->err == 0 && call->verdict == DIR_DONE;
+	uint32_t slot;
+
+	if (is_taken) {
+		node->cluster.stats.claimed++;
+		role_is_taken(node, call->from);
+		rebuild_has_taken(node, call);
+	}
+	/* Else another was faster, say, or it is not here any more. */
+	if (!is_taken || !master_held_find(&node->master, &query->held, &slot))
+		yield_doubt(node, cluster->dir.domain_of(cluster->dir.ctx, &call->id));
+}
+
+/* Another claimed the role while this node could not be reached, say, and is gone with it. Claims
+ * look at copies alone (rebuild.c), and this one is kept. */
+static void yield_take_back(struct node *node, const struct query *of, uint64_t dead)
+{
+	struct query *query = query_new(node, DIR_OP_HAND_OVER, &of->call.id);
+
+	if (query == NULL) {
+		yield_doubt(node, of->call.domain);
+		return;
+	}
+	query->held = of->held;
+	query->call.generation = of->held.generation;
+	query->call.from = dead;
+	query_start(node, query, yield_took_back);
 }
 
 /* ---- the other's word ---------------------------------------------------- */
@@ -135,6 +171,7 @@ void yield_run(struct node *node, const struct query *query, struct msg_bytes ke
 	const struct held *held = &query->held;
 	struct named named = keepers_named(node, &call->entry);
 	bool can_ask = named.place != PEER_LIMIT;
+	uint64_t dead = can_ask ? 0 : rebuild_dead_keeper(node, &call->entry);
 
 	if (!named.any || is_passing(node, &call->id, held))
 		return;
@@ -142,6 +179,8 @@ void yield_run(struct node *node, const struct query *query, struct msg_bytes ke
 		master_held_yield(&node->master, held, node_now(node));
 	else if (held->softpin && !epoch_is_complete(node, call->domain, call->epoch))
 		yield_doubt(node, call->domain);
+	else if (held->softpin && dead != 0)
+		yield_take_back(node, query, dead);
 	else if (held->softpin && can_ask && key.data != NULL)
 		yield_ask(node, query, key, named.place);
 	else if (held->softpin && can_ask && call->domain < DIR_DOMAINS)

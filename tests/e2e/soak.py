@@ -97,8 +97,8 @@ class Soaked:
         state = self.known.get(key)
         try:
             buffer = self.call("get", key, self.store().get, key, timeout=CALL_S)
-        except cenote.NotFound:
-            expect(not state, f"{key} is lost")
+        except (cenote.NotFound, cenote.Lost) as error:
+            expect(not state and isinstance(error, cenote.NotFound), f"{key}, known as {state}, is lost: {error!r}")
             return
         if buffer is None:
             return

@@ -553,27 +553,54 @@ static void test_full_node_gives_to_a_peer(void **state)
 	assert_int_equal(count_asks(0, MSG_TYPE_KEEP), 0);
 }
 
-/* Room is kept for the largest of what was given away, however full the pool is. */
-static void test_what_was_given_can_be_read_again(void **state)
+/* Of a full pool: given to a peer, and read again where only what may go can lie. */
+static struct offer given_and_read(struct guest *guest)
 {
-	struct guest guest = full_guest();
 	struct offer offer;
 
-	(void)state;
-	send_start(&guest, "more", PIECE, PUT_SOFTPIN, WAIT);
+	send_start(guest, "more", PIECE, PUT_SOFTPIN, WAIT);
 	offer = offered();
 	peer_takes_role(0, &offer);
 	peer_answers(0, &offer);
 	turn(2 * WAIT);
-	want_error(guest.lane, ERR_NO_SPACE, "no peer");
+	want_error(guest->lane, ERR_NO_SPACE, "no peer");
 	assert_null(slot_of(offer.key));
-	get(&guest, offer.key);
+	get(guest, offer.key);
 	leases(0, offer.generation, PIECE, 0);
 	write_object(world.share.pool + fake.moves[0].what.pool_off, PIECE);
 	move_ends(0, 0, 0);
 	settle();
-	want_object(&guest, PIECE);
+	want_object(guest, PIECE);
 	assert_false(is_kept(offer.key));
+	return offer;
+}
+
+/* Room is kept for the largest of what was given away, however full the pool is. */
+static void test_what_was_given_can_be_read_again(void **state)
+{
+	struct guest guest = full_guest();
+
+	(void)state;
+	(void)given_and_read(&guest);
+}
+
+/* Its keeper is gone, and the copy cannot be kept where it lies. What is kept here is seen to all
+ * the same, and the copy is looked at again now and then. */
+static void test_copy_that_cannot_be_claimed_holds_nothing_up(void **state)
+{
+	struct guest guest = full_guest();
+	struct offer offer = given_and_read(&guest);
+	uint64_t looks;
+
+	(void)state;
+	peer_goes(0);
+	turn(5 * SECOND);
+	assert_false(is_kept(offer.key));
+	assert_true(cluster()->rebuilder.claims);
+	assert_false(cluster()->rebuilder.wanted);
+	looks = cluster()->stats.queries;
+	turn(10 * SECOND);
+	assert_in_range(cluster()->stats.queries - looks, 1, 30);
 }
 
 /* Nor is that room for what it is to keep, though much else here may go. */
@@ -704,7 +731,7 @@ static void test_peer_dies_after_the_hand_over(void **state)
 	(void)state;
 	peer_takes_role(0, &offer);
 	peer_goes(0);
-	turn(5 * SECOND);
+	turn(2 * SECOND);
 	assert_true(is_kept(offer.key));
 	assert_int_equal(role_in(offer.key, THIS_ID), DIR_SECONDARY);
 	peer_comes(0);
@@ -1063,6 +1090,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_told_that_it_was_gone),
 	AMONG_PEERS(test_full_node_gives_to_a_peer),
 	AMONG_PEERS(test_what_was_given_can_be_read_again),
+	AMONG_PEERS(test_copy_that_cannot_be_claimed_holds_nothing_up),
 	AMONG_PEERS(test_takes_over_nothing_that_could_not_stay),
 	AMONG_PEERS(test_chooses_one_with_credit),
 	AMONG_PEERS(test_both_full),

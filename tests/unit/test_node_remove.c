@@ -440,6 +440,44 @@ static void test_all_are_asked_for_what_they_have_put(void **state)
 	assert_true(msg.before < later);
 }
 
+/* The last to have it was not there when another was put over it, and removed. */
+static void test_older_one_that_is_announced_before_the_tombstone(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	directory_forgets();
+	send_remove(&guest, KEY);
+	reply_absent(1);
+	reply_absent(2);
+	reply_done(0, 60);
+	assert_int_equal(want_done(guest.lane), 60);
+	dir_mem_flush(fake.mem, 0);
+	assert_int_equal(peer_announces(1, KEY, 50), DIR_DONE);
+	turn(SECOND);
+	assert_int_equal(entry_of(KEY), 0);
+	want_drop(1, KEY, 50);
+	assert_int_equal(peer_announces(1, KEY, 50), DIR_REMOVED);
+}
+
+/* What was put since stays. */
+static void test_newer_one_outlives_the_tombstone(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	directory_forgets();
+	send_remove(&guest, KEY);
+	reply_absent(1);
+	reply_absent(2);
+	reply_done(0, 60);
+	assert_int_equal(want_done(guest.lane), 60);
+	dir_mem_flush(fake.mem, 0);
+	assert_int_equal(peer_announces(1, KEY, 70), DIR_DONE);
+	turn(SECOND);
+	assert_int_equal(entry_of(KEY), 70);
+}
+
 static void test_nobody_has_it_and_all_were_asked(void **state)
 {
 	struct guest guest = attach_settled();
@@ -1682,6 +1720,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_object_of_an_unknown_keeper_gets_a_grave),
 	AMONG_PEERS(test_forgetful_directory_is_not_believed),
 	AMONG_PEERS(test_all_are_asked_for_what_they_have_put),
+	AMONG_PEERS(test_older_one_that_is_announced_before_the_tombstone),
+	AMONG_PEERS(test_newer_one_outlives_the_tombstone),
 	AMONG_PEERS(test_nobody_has_it_and_all_were_asked),
 	AMONG_PEERS(test_of_several_generations_the_highest_is_buried),
 	AMONG_PEERS(test_removal_waits_for_a_node_that_may_have_it),

@@ -885,6 +885,56 @@ static void test_directory_is_away_when_it_is_claimed(void **state)
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
 }
 
+/* It could not be reached for a while, and what it keeps another claimed, which is gone since. */
+static void put_that_was_claimed(unsigned peer)
+{
+	struct guest guest = guest_of();
+
+	put_of(&guest, 1, PUT_SOFTPIN);
+	turn(SECOND);
+	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_HAND_OVER,
+						  .id = id_of(KEY),
+						  .generation = entry_of(KEY),
+						  .from = THIS_ID}),
+		DIR_DONE);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
+	peer_goes(peer);
+}
+
+static void test_role_comes_back_from_a_dead_claimant(void **state)
+{
+	(void)state;
+	put_that_was_claimed(1);
+	turn(2 * SECOND);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY); /* it may be back */
+	turn(3 * SECOND);
+	assert_true(is_kept(KEY));
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_SECONDARY);
+	assert_int_equal(stats()->claimed, 1);
+}
+
+/* A third was faster. */
+static void test_role_is_not_taken_back_twice(void **state)
+{
+	(void)state;
+	put_that_was_claimed(1);
+	turn(2 * SECOND + 900 * MS);
+	hold_directory();
+	turn(SECOND);
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_HAND_OVER,
+					       .id = id_of(KEY),
+					       .generation = entry_of(KEY),
+					       .from = peer_id(1)}),
+		DIR_DONE);
+	let_directory_go();
+	turn(SECOND);
+	says_it_keeps(0);
+	assert_false(is_kept(KEY));
+	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
+}
+
 /* Others want the room. */
 static void test_copy_that_may_be_the_last_is_spared(void **state)
 {
@@ -1040,6 +1090,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_of_two_claimants_one_keeps_it),
 	AMONG_PEERS(test_removed_before_it_is_claimed),
 	AMONG_PEERS(test_directory_is_away_when_it_is_claimed),
+	AMONG_PEERS(test_role_comes_back_from_a_dead_claimant),
+	AMONG_PEERS(test_role_is_not_taken_back_twice),
 	DISK_AMONG_PEERS(test_spoiled_bytes_are_read_from_the_other_and_it_is_told),
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for),
 	AMONG_PEERS(test_copy_that_may_be_the_last_is_spared),

@@ -42,9 +42,10 @@ struct put {
 	uint64_t reports_done;
 	uint64_t read_out_ns; /* when the last of its reads was reported; 0: not yet */
 	unsigned level;       /* of replicas, that the answer told of; 0: not known */
-	unsigned losses;  /* hosts that kept it, or may have, and lost what they had */
-	uint64_t many_ns; /* since when more keep it than are wanted; 0: they do not */
-	uint64_t lost_ns; /* its last keeper's bytes are gone; 0: they are not */
+	unsigned losses;   /* hosts that kept it, or may have, and lost what they had */
+	uint32_t gave_way; /* of these, a bit each: left it to another keeper */
+	uint64_t many_ns;  /* since when more keep it than are wanted; 0: they do not */
+	uint64_t lost_ns;  /* its last keeper's bytes are gone; 0: they are not */
 	uint64_t
 		taken_ns; /* when somebody asked who was told that it is his; 0: nobody */
 	bool contested; /* another was acknowledged beside it, as nobody could know of both */

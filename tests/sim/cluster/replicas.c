@@ -204,6 +204,18 @@ static bool was_keeper(const struct dir_call *call, uint64_t id)
 	return false;
 }
 
+/* Whether the giver goes by that call. A directory that has forgotten it names it as no keeper, as
+ * it does when the same call comes again. */
+static bool gives_way(
+	const struct host *giver, const struct put *put, const struct dir_call *call)
+{
+	if (was_keeper(call, call->from))
+		return true;
+	return giver != NULL && giver->sim->registry.forgot_ns > put->acked_ns &&
+	       host_keeps(giver, put->key, put->generation) &&
+	       (put->gave_way >> giver->index & 1) == 0;
+}
+
 /* A drained node leaves its role to one that keeps the object already: that is as if it had lost
  * it, which only one may that is to go, and that the others are too few to make up for. */
 static void replicas_fewer(struct host *giver, const struct host *taker, struct put *put,
@@ -211,10 +223,11 @@ static void replicas_fewer(struct host *giver, const struct host *taker, struct 
 {
 	struct sim *sim = taker->sim;
 
-	if (!was_keeper(call, call->from) ||
-		!host_keeps(taker, put->key, put->generation))
+	if (!gives_way(giver, put, call) || !host_keeps(taker, put->key, put->generation))
 		return;
 	put->losses++;
+	if (giver != NULL)
+		put->gave_way |= 1u << giver->index;
 	sim_cover(sim, COVER_GAVE_WAY);
 	if (giver != NULL && host_is_up(giver) && put->replicas < sim->profile.hosts &&
 		!trouble_was(
