@@ -320,9 +320,9 @@ void left_take(struct node *node, const struct dir_id *ended, uint64_t generatio
 			.lost = left.undone,
 		};
 
-		/* Its holders go by clocks of their own, and are told by the key. */
-		if (left.ended)
-			left_find_key(node, &left, &errand);
+		/* By it the holders of what has ended are told, whose clocks differ; and what
+		 * has come back by then is not left. */
+		left_find_key(node, &left, &errand);
 
 		if (ended == NULL || !left.ended || left.generation != generation ||
 			!dir_id_is(&id, ended))

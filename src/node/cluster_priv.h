@@ -712,6 +712,9 @@ void query_set_live(struct node *node, struct query *query);
  * counted and left to whoever meets the stale entry. */
 void errand_add(struct node *node, const struct errand *like);
 /* The usual: of this node's. */
+/* This node has it no more, unless it is back by then. */
+void errand_leave(struct node *node, const struct dir_id *id, struct msg_bytes key,
+	uint64_t generation);
 void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id *id,
 	uint64_t generation);
 /* This node keeps now what the other one (0: nobody) kept, and so says the directory. */

@@ -207,7 +207,7 @@ static void announced_in_vain(
 
 	if (call->verdict == DIR_REPLACED)
 		held_has_replaced(node, query, key);
-	errand_simple(node, ERRAND_LEAVE, &call->id, call->generation);
+	errand_leave(node, &call->id, key, call->generation);
 }
 
 void announce_settle(struct node *node, const struct query *query, struct msg_bytes key)

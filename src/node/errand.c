@@ -65,6 +65,20 @@ void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id
 	errand_add(node, &errand);
 }
 
+void errand_leave(struct node *node, const struct dir_id *id, struct msg_bytes key,
+	uint64_t generation)
+{
+	const struct errand errand = {
+		.kind = ERRAND_LEAVE,
+		.id = *id,
+		.generation = generation,
+		.key = key.data,
+		.key_size = (uint32_t)key.size,
+	};
+
+	errand_add(node, &errand);
+}
+
 static bool list_has_errand(const struct list *list, enum errand_kind kind,
 	const struct dir_id *id, uint64_t generation)
 {
@@ -134,7 +148,7 @@ static void errand_settle(
 			errand->generation, errand->older ? GRAVE_KEY : GRAVE_OBJECT,
 			&call->entry);
 	/* What was spoiled here others keep still, and are to be as many as before. */
-	if (errand->kind == ERRAND_LEAVE && errand->key_size > 0)
+	if (errand->kind == ERRAND_LEAVE && errand->node == node->cluster.id)
 		lacking_tell(node, errand);
 	if (errand->kind == ERRAND_SETTLE)
 		drop_settle(node, errand, call);
@@ -267,6 +281,10 @@ static bool errand_is_moot(struct node *node, const struct errand *errand)
 		return !errand_find(node, errand, &held);
 	if (errand->kind == ERRAND_HAND_OVER)
 		return !errand_find(node, errand, &held) || held.secondary;
+	/* It is back, and may have come to be kept while the directory could not be told. */
+	if (errand->kind == ERRAND_LEAVE && errand->node == 0 && errand->key_size > 0 &&
+		errand_find(node, errand, &held))
+		return true;
 	return errand->kind == ERRAND_LEAVE && errand->node == 0 && !errand->lost &&
 	       fetch_takes_leave(node, &errand->id, errand->generation);
 }

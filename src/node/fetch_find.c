@@ -33,6 +33,8 @@ static void fetch_meets_itself(struct node *node, struct fetch *fetch)
 		.id = fetch->id,
 		.generation = fetch->generation,
 		.lost = true,
+		.key = fetch->key,
+		.key_size = fetch->key_size,
 	};
 
 	fetch->is_being_put = put_is_named(node, &key, fetch->generation);
@@ -331,8 +333,12 @@ static void fetch_has_no_source(struct node *node, struct fetch *fetch)
 		fetch_fail(node, fetch, ERR_UNAVAILABLE);
 	} else if (sources->error != 0) {
 		fetch_fail(node, fetch, sources->error);
+	} else if (softpin && sources->lost && !fetch->asked_all) {
+		/* An entry may lack who has taken it over; nobody is told so lightly. */
+		if (fetch_give_back(node, fetch))
+			fetch_have(node, fetch);
 	} else if (softpin && sources->lost) {
-		fetch_fail(node, fetch, ERR_LOST);
+		fetch_fail(node, fetch, fetch->unreached ? ERR_UNAVAILABLE : ERR_LOST);
 	} else if (sources->missing && !fetch->refreshed) {
 		fetch_is_unsettled(node, fetch);
 	} else {

@@ -87,7 +87,8 @@ static void fetch_free(struct node *node, struct fetch *fetch)
 	CHECK(fetch->query == NULL && fetch->ask == NULL && list_is_empty(&fetch->asks));
 	CHECK(fetch->number == PEER_TRANSFERS && !fetch->lease.there);
 	if (generation != 0)
-		errand_simple(node, ERRAND_LEAVE, &fetch->id, generation);
+		errand_leave(node, &fetch->id,
+			(struct msg_bytes){fetch->key, fetch->key_size}, generation);
 	free(fetch->key);
 	fetch->key = NULL;
 	fetch->state = FETCH_FREE;

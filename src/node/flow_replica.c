@@ -126,7 +126,8 @@ static void replica_leave(struct node *node, const struct op *op)
 {
 	if (op->found && op->generation != 0 &&
 		!fetch_takes_leave(node, &op->id, op->generation))
-		errand_simple(node, ERRAND_LEAVE, &op->id, op->generation);
+		errand_leave(node, &op->id,
+			(struct msg_bytes){op->key.data, op->key.size}, op->generation);
 }
 
 static void replica_absent(struct node *node, struct op *op)

@@ -196,6 +196,7 @@ static void test_lost_with_the_keepers_pool(void **state)
 	(void)state;
 	keeps_as(0, 99, KEY, 100, SMALL, DIR_SOFTPIN);
 	get(&guest, KEY);
+	others_have_not();
 	want_error(guest.lane, ERR_LOST, "generation 100");
 	keeps_as(0, 99, "cached", 101, SMALL, 0);
 	get(&guest, "cached");
@@ -217,6 +218,7 @@ static void keeper_is_gone(struct guest *guest)
 static void want_lost(struct guest *guest)
 {
 	get(guest, KEY);
+	others_have_not();
 	want_error(guest->lane, ERR_LOST, "node 0000000000000101");
 	SEND(guest->lane, stat, .key = text(KEY));
 	settle();
@@ -309,7 +311,41 @@ static void test_who_has_it_may_have_a_newer_pool(void **state)
 	get(&guest, KEY);
 	want_nothing(guest.lane);
 	turn(CLUSTER_RETRY);
+	others_have_not();
 	want_error(guest.lane, ERR_LOST, "generation 100");
+}
+
+/* The entry does not name who has taken it over since. */
+static void test_what_another_has_is_not_lost(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_LEAVE,
+					       .id = id_of(KEY),
+					       .generation = 100}),
+		DIR_DONE);
+	assert_int_equal(entry_of(KEY), 100);
+	get(&guest, KEY);
+	REPLY(want_ask(1, MSG_TYPE_HAVE), had, .generation = 100, .size = SMALL,
+		.flags = PUT_SOFTPIN);
+	others_have_not();
+	gives(1, 100, SMALL);
+	want_object(&guest, SMALL);
+}
+
+/* It may have it. */
+static void test_what_one_that_does_not_answer_may_have_is_not_lost(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps_as(0, 99, KEY, 100, SMALL, DIR_SOFTPIN);
+	peer_goes(2);
+	get(&guest, KEY);
+	others_have_not();
+	want_error(guest.lane, ERR_UNAVAILABLE, "generation 100");
 }
 
 static void test_stale_entry_is_taken_out(void **state)
@@ -902,6 +938,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_node_with_a_new_endpoint_is_not_gone),
 	AMONG_PEERS(test_member_with_the_endpoint_of_another_is_not_gone),
 	AMONG_PEERS(test_who_has_it_may_have_a_newer_pool),
+	AMONG_PEERS(test_what_another_has_is_not_lost),
+	AMONG_PEERS(test_what_one_that_does_not_answer_may_have_is_not_lost),
 	AMONG_PEERS(test_stale_entry_is_taken_out),
 	AMONG_PEERS(test_wrong_bytes),
 	AMONG_PEERS(test_small_value_with_wrong_bytes),

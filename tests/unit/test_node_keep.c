@@ -291,6 +291,28 @@ static void test_directory_is_away(void **state)
 	assert_non_null(find_ask(0, MSG_TYPE_REPLACED));
 }
 
+/* That it was not here could not be told, and is true no more. */
+static void test_was_not_here_before_the_hand_over(void **state)
+{
+	(void)state;
+	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
+	directory_goes();
+	link_opens(1);
+	ASK(1, CHANNEL, replica_ask, .key = text(KEY), .generation = GENERATION,
+		.timeout_ns = WAIT, .may_leave = 1);
+	assert_int_equal(want_answer_error(1, CHANNEL), ERR_NOT_FOUND);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	REPLY(want_ask(0, MSG_TYPE_HAVE), had, .generation = GENERATION, .size = SMALL,
+		.flags = PUT_SOFTPIN);
+	others_have_not();
+	gives(0, GENERATION, SMALL);
+	assert_true(is_kept(KEY));
+	dir_mem_set_away(fake.mem, 0, false);
+	turn(SECOND);
+	(void)want_kept(CHANNEL);
+	want_keeper(KEY);
+}
+
 static void test_removed_before_the_hand_over(void **state)
 {
 	(void)state;
@@ -1081,6 +1103,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_giver_dies_before_the_answer),
 	AMONG_PEERS(test_answer_of_the_directory_is_lost),
 	AMONG_PEERS(test_directory_is_away),
+	AMONG_PEERS(test_was_not_here_before_the_hand_over),
 	AMONG_PEERS(test_removed_before_the_hand_over),
 	AMONG_PEERS(test_removed_before_the_answer),
 	AMONG_PEERS(test_given_to_another_meanwhile),
