@@ -111,7 +111,7 @@ static void copy_is_stale(struct node *node, const struct errand *errand)
 	uint64_t generation;
 
 	if (master_held_look(&node->master, &key, errand->generation, &held) &&
-		held.softpin && !held.secondary && !PLANTED(STALE_KEEPER)) {
+		held.softpin && !held.secondary) {
 		announce.kind = ERRAND_ANNOUNCE;
 		errand_add(node, &announce);
 		return;

@@ -12,7 +12,6 @@
 #include "node/fetch_priv.h"
 
 #include "base/check.h"
-#include "base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -217,7 +216,7 @@ void fetch_is_absent(struct node *node, struct fetch *fetch)
 
 		if (op->fetch != fetch)
 			continue;
-		if (op->fetch_joined > fetch->looked && !PLANTED(STALE_ABSENT))
+		if (op->fetch_joined > fetch->looked)
 			continue;
 		if (fetch->again && op->flags & GET_WAIT)
 			continue; /* it may be there by now */

@@ -68,6 +68,9 @@ class Soaked:
             answer = call(*args, **kwargs)
         except cenote.NotFound:
             self.ends[f"{what} NotFound"] += 1
+            if what == "put":  # its daemon was killed meanwhile, and has undone it since
+                self.known.pop(key, None)
+                return None
             raise
         except (cenote.Exists, cenote.Removed) as error:
             # By what was removed elsewhere, and by a removal that nobody had answered.
