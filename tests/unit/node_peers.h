@@ -631,6 +631,7 @@ static inline int fake_start(void)
 /* As by kill -9: what was under way with others is so no more. */
 static inline void node_dies(void)
 {
+	dir_mem_close_port(&fake.port); /* whose calls are the node's */
 	sim_kill_daemon(&world);
 	fake_free(&fake.asks, 0, PEERS);
 	fake_free(&fake.answers, 1, 0);
@@ -642,7 +643,6 @@ static inline void node_dies(void)
 		peer->connecting = peer->connected = peer->closing = false;
 		peer->link = 0;
 	}
-	dir_mem_close_port(&fake.port);
 	fake_open_port();
 }
 

@@ -203,10 +203,10 @@ static struct guest put_durable_and_lose_the_pool(void)
 	struct guest guest = put_durable();
 
 	sim_process_end(&world, guest.pid);
-	sim_kill_daemon(&world);
+	node_dies();
 	sim_tier_lose_host(&tier);
 	sim_world_lose(&world);
-	assert_int_equal(fake_start(), 0);
+	node_starts_again();
 	turn(5 * SECOND);
 	assert_null(slot_of(KEY));
 	return guest_of();
