@@ -753,6 +753,8 @@ uint64_t epochs_next(const struct node *node);
 void cluster_changed(struct node *node);
 /* The op waits for one, for CLUSTER_RETRY at most, and not beyond its deadline. */
 void unsettled_add(struct node *node, struct op *op);
+/* Nobody can tell now whether op->key has an object: the same, and UNAVAILABLE at its deadline. */
+void unsettled_wait(struct node *node, struct op *op);
 
 /* ---- superseded.c: who holds what an announcement has replaced --------------- */
 

@@ -131,6 +131,21 @@ void unsettled_add(struct node *node, struct op *op)
 	heap_set(&node->timers, timer_of_op(node, op), MIN(soon, op->deadline));
 }
 
+void unsettled_wait(struct node *node, struct op *op)
+{
+	char key[NODE_KEY_TEXT];
+
+	if (node_now(node) < op->deadline) {
+		unsettled_add(node, op);
+		return;
+	}
+	node->stats.timeouts++;
+	op_error(node, op, ERR_UNAVAILABLE,
+		"whether there is an object under the key %s cannot be told: the "
+		"directory, or a node, does not answer",
+		key_text(op->key.data, op->key.size, key));
+}
+
 /* ---- announcements ------------------------------------------------------- */
 
 static void domain_failed(struct node *node, uint32_t number)

@@ -288,18 +288,8 @@ static void fetch_late(struct node *node, struct op *op)
 /* Neither the directory nor all other nodes can be asked. */
 static void get_unsettled(struct node *node, struct op *op)
 {
-	char key[NODE_KEY_TEXT];
-
 	op->unreached = true;
-	if (node_now(node) < op->deadline) {
-		unsettled_add(node, op);
-		return;
-	}
-	node->stats.timeouts++;
-	op_error(node, op, ERR_UNAVAILABLE,
-		"whether there is an object under the key %s cannot be told: the "
-		"directory, or a node, does not answer",
-		key_text(op->key.data, op->key.size, key));
+	unsettled_wait(node, op);
 }
 
 /* Its time is over, and no question is under way. */

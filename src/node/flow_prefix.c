@@ -54,15 +54,7 @@ static void item_run(struct node *node, struct op *op)
 			return;
 		item_begin(node, op);
 	}
-	if (op->state == REMOVES_CLUSTER) {
-		if (!removal_run(node, op))
-			return;
-		op->state = REMOVES_ENDED;
-	}
-	if (op->state == REMOVES_ENDED && op->failure == 0 &&
-		!op_gate(node, op, FAULT_NODE_AFTER_CONDEMN))
-		return;
-	end_on_disk(node, op);
+	remove_go_on(node, op);
 }
 
 static const struct service item_service = {

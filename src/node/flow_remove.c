@@ -102,6 +102,19 @@ static void remove_here(struct node *node, struct op *op)
 	op->state = REMOVES_ENDED;
 }
 
+void remove_go_on(struct node *node, struct op *op)
+{
+	if (op->state == REMOVES_CLUSTER) {
+		if (!removal_run(node, op))
+			return;
+		op->state = REMOVES_ENDED;
+	}
+	if (op->state == REMOVES_ENDED && op->failure == 0 &&
+		!op_gate(node, op, FAULT_NODE_AFTER_CONDEMN))
+		return;
+	end_on_disk(node, op);
+}
+
 void remove_run(struct node *node, struct op *op)
 {
 	if (op->state == REMOVES_START) {
@@ -113,15 +126,7 @@ void remove_run(struct node *node, struct op *op)
 		else
 			remove_here(node, op);
 	}
-	if (op->state == REMOVES_CLUSTER) {
-		if (!removal_run(node, op))
-			return;
-		op->state = REMOVES_ENDED;
-	}
-	if (op->state == REMOVES_ENDED && op->failure == 0 &&
-		!op_gate(node, op, FAULT_NODE_AFTER_CONDEMN))
-		return;
-	end_on_disk(node, op);
+	remove_go_on(node, op);
 }
 
 void remove_cancel(struct node *node, struct op *op)

@@ -6,7 +6,8 @@
  *
  *   START --not here--> LOOK ----> answer
  *     ^                   |--the directory does not know--> HAVE (all) --> answer
- *     |                   '--a put that may not be over--> VERIFY (holders) --> answer
+ *     |                   |--a put that may not be over--> VERIFY (holders) --> answer
+ *     |                   '--nobody is said to have it any more--> LOST (all) --> answer
  *     '--- nobody can tell: again, until STAT_WAIT_NS
  */
 #include "node/fetch_priv.h"
@@ -22,7 +23,8 @@ enum stat_state {
 	STATS_START,
 	STATS_LOOK,
 	STATS_HAVE,
-	STATS_VERIFY
+	STATS_VERIFY,
+	STATS_LOST
 };
 
 /* ---- STAT ---------------------------------------------------------------- */
@@ -98,21 +100,10 @@ static void stat_other(struct node *node, struct op *op, uint64_t generation,
 	op_reply(node, op, msg_stated_encode(node->out, sizeof(node->out), &msg));
 }
 
-/* Nobody can tell now: once more when something has changed, or soon. */
 static void stat_again(struct node *node, struct op *op)
 {
-	char key[NODE_KEY_TEXT];
-
 	op->state = STATS_START;
-	if (node_now(node) < op->deadline) {
-		unsettled_add(node, op);
-		return;
-	}
-	node->stats.timeouts++;
-	op_error(node, op, ERR_UNAVAILABLE,
-		"whether there is an object under the key %s cannot be told: the "
-		"directory, or a node, does not answer",
-		key_text(op->key.data, op->key.size, key));
+	unsettled_wait(node, op);
 }
 
 /* Who is said to have it is not known, or not as the entry has it; the directory can say. */
@@ -183,6 +174,34 @@ static void stat_verified(struct node *node, struct op *op)
 		stat_absent(node, op);
 }
 
+/* As a get does (fetch_find.c): the entry may lack who has taken it over. */
+static void stat_lost(
+	struct node *node, struct op *op, uint64_t generation, uint64_t last_node)
+{
+	op->state = STATS_LOST;
+	op->generation = generation;
+	op->number = last_node;
+	if (!everyone_have(node, op, &op->key, 0))
+		op_wake(node, op);
+}
+
+static void stat_is_lost(struct node *node, struct op *op)
+{
+	char key[NODE_KEY_TEXT];
+
+	if (op->found)
+		stat_other(
+			node, op, op->other.generation, op->other.size, op->other.flags);
+	else if (op->unreached)
+		stat_again(node, op);
+	else
+		op_error(node, op, ERR_LOST,
+			"every copy of the object under the key %s is gone, generation "
+			"%" PRIu64 ", the last on node %016" PRIx64,
+			key_text(op->key.data, op->key.size, key), op->generation,
+			op->number);
+}
+
 static uint64_t sources_places(const struct sources *sources)
 {
 	uint64_t places = 0;
@@ -198,26 +217,23 @@ static void stat_found(
 {
 	bool provisional = entry->flags & DIR_PROVISIONAL;
 	bool softpin = entry->flags & DIR_SOFTPIN;
-	char key[NODE_KEY_TEXT];
 	struct sources sources;
+	bool is_away;
 
 	sources_find(node, entry, &sources);
+	is_away = sources.away || sources.unmet || (softpin && sources.gone);
 	if (provisional && sources.count > 0 && complete)
 		stat_verify(node, op, sources_places(&sources));
 	else if (provisional && sources.count > 0)
 		stat_have(node, op);
-	else if (provisional && (sources.away || (softpin && sources.gone)))
+	else if (provisional && is_away)
 		stat_again(node, op);
-	else if (sources.count > 0 || sources.away || (softpin && sources.gone))
+	else if (sources.count > 0 || is_away)
 		stat_other(node, op, entry->generation, entry->size, entry->flags);
 	else if (sources.strange)
 		stat_strange(node, op);
 	else if (softpin && sources.lost)
-		op_error(node, op, ERR_LOST,
-			"every copy of the object under the key %s is gone, generation "
-			"%" PRIu64 ", the last on node %016" PRIx64,
-			key_text(op->key.data, op->key.size, key), entry->generation,
-			sources.named);
+		stat_lost(node, op, entry->generation, sources.named);
 	else
 		stat_absent(node, op);
 }
@@ -274,6 +290,12 @@ static void stat_elsewhere(struct node *node, struct op *op)
 	case STATS_VERIFY:
 		if (list_is_empty(&op->asks))
 			stat_verified(node, op);
+		else if (is_late)
+			stat_late(node, op);
+		return;
+	case STATS_LOST:
+		if (list_is_empty(&op->asks))
+			stat_is_lost(node, op);
 		else if (is_late)
 			stat_late(node, op);
 		return;

@@ -46,6 +46,8 @@ void orphan_settle(struct node *node, const struct op *op);
 
 /* ---- flow_remove.c */
 
+/* From the step after the first on: elsewhere, and on the disk. */
+void remove_go_on(struct node *node, struct op *op);
 /* Answer, once the disk has forgotten what was ended; run again until then. */
 void end_on_disk(struct node *node, struct op *op);
 /* A read of op->generation was counted here, which had `before` ready under the key then: if

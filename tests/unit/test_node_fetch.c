@@ -453,6 +453,7 @@ static void test_stat_of_what_is_lost(void **state)
 	(void)state;
 	keeps_as(0, 99, KEY, 100, SMALL, DIR_SOFTPIN);
 	ask_stat(&guest, KEY);
+	others_have_not();
 	want_error(guest.lane, ERR_LOST, "generation 100");
 }
 

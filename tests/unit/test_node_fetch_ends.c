@@ -111,18 +111,24 @@ static void test_what_nobody_can_be_asked_for_fails_at_once(void **state)
 	want_object(&guest, SMALL);
 }
 
+/* The node's, which is started again and has met nobody yet; peer 0 keeps the key. */
+static struct guest guest_of_a_new_start(bool is_slow, bool is_reachable)
+{
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	fake.peers[0].is_slow = is_slow;
+	fake.peers[0].reachable = is_reachable;
+	node_dies();
+	node_starts_again();
+	return guest_of();
+}
+
 /* Right after its own start a node has not met the others yet: that one is to be waited for. */
 static void test_source_that_is_being_met_is_waited_for(void **state)
 {
-	struct guest guest;
+	struct guest guest = guest_of_a_new_start(true, true);
 
 	(void)state;
-	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
-	fake.peers[0].is_slow = true;
-	node_dies();
-	node_starts_again();
 	assert_true(fake.peers[0].connecting);
-	guest = guest_of();
 	get(&guest, KEY);
 	turn(SUSPECT_NS / 2);
 	want_nothing(guest.lane);
@@ -134,31 +140,35 @@ static void test_source_that_is_being_met_is_waited_for(void **state)
 
 static void test_source_that_is_not_met_in_time_is_away(void **state)
 {
-	struct guest guest;
+	struct guest guest = guest_of_a_new_start(true, true);
 
 	(void)state;
-	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
-	fake.peers[0].is_slow = true;
-	node_dies();
-	node_starts_again();
-	guest = guest_of();
 	get(&guest, KEY);
 	turn(SUSPECT_NS + CLUSTER_RETRY);
 	others_have_not();
 	want_error(guest.lane, ERR_UNAVAILABLE, "node 0000000000000101");
 }
 
+/* Its entry tells what it has, though it cannot be asked yet. */
+static void test_stat_of_what_one_has_that_is_being_met(void **state)
+{
+	struct guest guest = guest_of_a_new_start(true, true);
+	struct msg_stated stated;
+
+	(void)state;
+	SEND(guest.lane, stat, .key = text(KEY));
+	turn(CLUSTER_RETRY);
+	WANT(guest.lane, stated, &stated);
+	assert_int_equal(stated.generation, 100);
+	assert_int_equal(stated.size, SMALL);
+}
+
 static void test_source_that_cannot_be_reached_at_first_is_away(void **state)
 {
-	struct guest guest;
+	struct guest guest = guest_of_a_new_start(false, false);
 	uint64_t before;
 
 	(void)state;
-	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
-	fake.peers[0].reachable = false;
-	node_dies();
-	node_starts_again();
-	guest = guest_of();
 	before = world.now_ns;
 	get(&guest, KEY);
 	others_have_not();
@@ -222,6 +232,7 @@ static void want_lost(struct guest *guest)
 	want_error(guest->lane, ERR_LOST, "node 0000000000000101");
 	SEND(guest->lane, stat, .key = text(KEY));
 	settle();
+	others_have_not();
 	want_error(guest->lane, ERR_LOST, "generation 100");
 }
 
@@ -319,6 +330,7 @@ static void test_who_has_it_may_have_a_newer_pool(void **state)
 static void test_what_another_has_is_not_lost(void **state)
 {
 	struct guest guest = guest_of();
+	struct msg_stated stated;
 
 	(void)state;
 	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
@@ -327,6 +339,13 @@ static void test_what_another_has_is_not_lost(void **state)
 					       .generation = 100}),
 		DIR_DONE);
 	assert_int_equal(entry_of(KEY), 100);
+	SEND(guest.lane, stat, .key = text(KEY));
+	settle();
+	REPLY(want_ask(1, MSG_TYPE_HAVE), had, .generation = 100, .size = SMALL,
+		.flags = PUT_SOFTPIN);
+	others_have_not();
+	WANT(guest.lane, stated, &stated);
+	assert_int_equal(stated.generation, 100);
 	get(&guest, KEY);
 	REPLY(want_ask(1, MSG_TYPE_HAVE), had, .generation = 100, .size = SMALL,
 		.flags = PUT_SOFTPIN);
@@ -930,6 +949,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_what_nobody_can_be_asked_for_fails_at_once),
 	AMONG_PEERS(test_source_that_is_being_met_is_waited_for),
 	AMONG_PEERS(test_source_that_is_not_met_in_time_is_away),
+	AMONG_PEERS(test_stat_of_what_one_has_that_is_being_met),
 	AMONG_PEERS(test_source_that_cannot_be_reached_at_first_is_away),
 	AMONG_PEERS(test_member_that_is_gone_may_come_back),
 	AMONG_PEERS(test_lost_with_the_keepers_pool),
