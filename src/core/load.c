@@ -13,8 +13,6 @@
 #include "base/err.h"
 #include "base/plant.h"
 
-#include <string.h>
-
 /* ---- start --------------------------------------------------------------- */
 
 static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
@@ -22,15 +20,7 @@ static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
 {
 	struct slot *there = slot_at(master, slot);
 
-	object_at(master, slot)->block = block;
-	object_at(master, slot)->woken_ns = 0;
-	there->off = extent_off_bytes(&master->extents, block);
-	there->size = what->size;
-	there->klen = (uint16_t)what->key.size;
-	memcpy(there->klen <= KEY_INLINE ? there->key
-					 : master->share->pool + there->off + what->size,
-		what->key.data, there->klen);
-	there->hash = what->key.hash;
+	slot_name(master, slot, block, &what->key, what->size);
 	there->generation = what->generation;
 	there->checksum = 0;
 	there->expires = what->expires;

@@ -164,6 +164,9 @@ static inline void master_is_told(struct master *master, uint64_t now)
 
 /* ---- state.c ------------------------------------------------------------- */
 uint32_t slot_alloc(struct master *master);
+/* Whose slot it is from now on, and where its bytes and its key lie. */
+void slot_name(struct master *master, uint32_t slot, uint32_t block,
+	const struct index_key *key, uint64_t size);
 /* A slot's private half as a new object has it. */
 void object_begin(struct object *object);
 /* The list that holds a slot of list `list`. */

@@ -15,8 +15,6 @@
 
 #include "base/err.h"
 
-#include <string.h>
-
 uint64_t master_largest(const struct master *master, uint32_t klen)
 {
 	return master->share->header->pool_size - (klen > KEY_INLINE ? klen : 0);
@@ -37,15 +35,7 @@ static void slot_fill(struct master *master, uint32_t slot, uint32_t block,
 {
 	struct slot *there = slot_at(master, slot);
 
-	object_at(master, slot)->block = block;
-	object_at(master, slot)->woken_ns = 0;
-	there->off = extent_off_bytes(&master->extents, block);
-	there->size = put->size;
-	there->klen = (uint16_t)put->key.size;
-	memcpy(put->key.size <= KEY_INLINE ? there->key
-					   : master->share->pool + there->off + put->size,
-		put->key.data, put->key.size);
-	there->hash = put->key.hash;
+	slot_name(master, slot, block, &put->key, put->size);
 	there->generation = 0;
 	there->checksum = 0;
 	there->expires = 0;

@@ -15,6 +15,8 @@
 
 #include "base/plant.h"
 
+#include <string.h>
+
 /* ---- slots --------------------------------------------------------------- */
 
 void object_begin(struct object *object)
@@ -38,6 +40,22 @@ uint32_t slot_alloc(struct master *master)
 	}
 	object_begin(object_at(master, slot));
 	return slot;
+}
+
+void slot_name(struct master *master, uint32_t slot, uint32_t block,
+	const struct index_key *key, uint64_t size)
+{
+	struct slot *there = slot_at(master, slot);
+
+	object_at(master, slot)->block = block;
+	object_at(master, slot)->woken_ns = 0;
+	there->off = extent_off_bytes(&master->extents, block);
+	there->size = size;
+	there->klen = (uint16_t)key->size;
+	memcpy(key->size <= KEY_INLINE ? there->key
+				       : master->share->pool + there->off + size,
+		key->data, key->size);
+	there->hash = key->hash;
 }
 
 static void slot_release(struct master *master, uint32_t slot)

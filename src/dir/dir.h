@@ -67,6 +67,16 @@ struct dir_entry {
 	struct dir_holder holders[DIR_HOLDERS];
 };
 
+static inline uint16_t dir_keeper_count(const struct dir_entry *entry)
+{
+	uint16_t count = 0;
+
+	for (uint32_t i = 0; i < entry->holder_count; i++)
+		if (entry->holders[i].role == DIR_KEEPER)
+			count++;
+	return count;
+}
+
 /* The name of a key: 128 bits of its hash, the same on every node (core/disk.h). Of two keys
  * with one name, which nobody has met, one would be absent. */
 struct dir_id {

@@ -868,12 +868,34 @@ bool swapouts_under_way(const struct node *node);
 /* One more could be. */
 bool swapout_is_free(const struct node *node);
 
+/* ---- keepers.c ----------------------------------------------------------- */
+
+enum life {
+	LIFE_LIVES,
+	LIFE_GONE,
+	LIFE_UNKNOWN /* of this one nobody has heard yet */
+};
+
+enum life holder_life(const struct node *node, const struct dir_holder *holder);
+
+/* The keepers of an entry. */
+struct keepers {
+	uint32_t living;
+	uint64_t first;  /* the lowest id of a living one */
+	uint64_t dead;   /* of one that is gone; 0: none is */
+	uint64_t places; /* of the living ones, a bit each */
+	bool unknown, own;
+};
+
+void keepers_find(
+	const struct node *node, const struct dir_entry *entry, struct keepers *ret);
+/* Of an entry whose keepers are all gone, one of them; 0: some live, or may, or there are none. */
+uint64_t keepers_dead(const struct node *node, const struct dir_entry *entry);
+
 /* ---- rebuild.c ----------------------------------------------------------- */
 
 /* Something has fewer keepers than it is to have, and nobody took it when it was offered. */
 void rebuild_is_short(struct node *node);
-/* Of an entry whose keepers are all gone, one of them; 0: some live, or may, or there are none. */
-uint64_t rebuild_dead_keeper(const struct node *node, const struct dir_entry *entry);
 /* By that call this node has become a keeper in the place of another, which may have found nobody
  * for what is lacking beside it, and sees to that no more. */
 void rebuild_has_taken(struct node *node, const struct dir_call *call);

@@ -172,17 +172,6 @@ static uint64_t keepers_places(const struct node *node, const struct dir_entry *
 	return places;
 }
 
-static uint16_t keepers_of(const struct dir_entry *entry)
-{
-	uint16_t count = 0;
-
-	for (uint32_t i = 0; i < entry->holder_count; i++) {
-		if (entry->holders[i].role == DIR_KEEPER)
-			count++;
-	}
-	return count;
-}
-
 /* False: it waits. */
 static bool spread_pause(struct node *node, struct op *op, uint64_t pause_ns)
 {
@@ -266,7 +255,7 @@ static bool spread_looked(struct node *node, struct op *op)
 		unsettled_add(node, op);
 		return false;
 	}
-	op->keepers = keepers_of(&entry);
+	op->keepers = dir_keeper_count(&entry);
 	if (op->keepers >= op->replicas) {
 		spread_done(node, op);
 		return false;

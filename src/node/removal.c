@@ -309,11 +309,7 @@ static bool removal_again(struct node *node, struct op *op)
 /* Who keeps it has not been able to announce it since the directory forgot. */
 static bool keeper_is_unknown(const struct dir_entry *entry)
 {
-	for (uint32_t i = 0; i < entry->holder_count; i++) {
-		if (entry->holders[i].role == DIR_KEEPER)
-			return false;
-	}
-	return entry->flags & DIR_SOFTPIN;
+	return (entry->flags & DIR_SOFTPIN) != 0 && dir_keeper_count(entry) == 0;
 }
 
 /* True: go on. */

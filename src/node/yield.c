@@ -171,7 +171,7 @@ void yield_run(struct node *node, const struct query *query, struct msg_bytes ke
 	const struct held *held = &query->held;
 	struct named named = keepers_named(node, &call->entry);
 	bool can_ask = named.place != PEER_LIMIT;
-	uint64_t dead = can_ask ? 0 : rebuild_dead_keeper(node, &call->entry);
+	uint64_t dead = can_ask ? 0 : keepers_dead(node, &call->entry);
 
 	if (!named.any || is_passing(node, &call->id, held))
 		return;

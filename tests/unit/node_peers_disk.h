@@ -23,6 +23,17 @@ static inline int teardown_disk_among_peers(void **state)
 	return err;
 }
 
+/* The host was off: what there is is on disk alone. Its clients are gone. */
+static inline void node_loses_its_pool(struct guest *guest)
+{
+	sim_process_end(&world, guest->pid);
+	node_dies();
+	sim_tier_lose_host(&tier);
+	sim_world_lose(&world);
+	node_starts_again();
+	turn(5 * SECOND);
+}
+
 #define DISK_AMONG_PEERS(name)           \
 	cmocka_unit_test_setup_teardown( \
 		name, setup_disk_among_peers, teardown_disk_among_peers)

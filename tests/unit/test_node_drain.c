@@ -202,12 +202,7 @@ static struct guest put_durable_and_lose_the_pool(void)
 {
 	struct guest guest = put_durable();
 
-	sim_process_end(&world, guest.pid);
-	node_dies();
-	sim_tier_lose_host(&tier);
-	sim_world_lose(&world);
-	node_starts_again();
-	turn(5 * SECOND);
+	node_loses_its_pool(&guest);
 	assert_null(slot_of(KEY));
 	return guest_of();
 }

@@ -979,12 +979,7 @@ static struct guest put_on_two_disks(unsigned peer)
 	peer_takes(peer);
 	want_keepers(&guest, 2);
 	credit(peer, 0);
-	sim_process_end(&world, guest.pid);
-	node_dies();
-	sim_tier_lose_host(&tier);
-	sim_world_lose(&world);
-	node_starts_again();
-	turn(5 * SECOND);
+	node_loses_its_pool(&guest);
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
 	assert_int_equal(role_in(KEY, peer_id(peer)), DIR_KEEPER);
 	return guest_of();
