@@ -1,3 +1,6 @@
+/*
+ * seeds.c - choose the seeds, run as many at a time as was asked for, and tell what came of it.
+ */
 #include "sim/seeds.h"
 
 #ifdef CENOTE_PLANTS
