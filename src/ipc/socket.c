@@ -138,15 +138,18 @@ static void socket_make_directory(const char *path)
 	(void)mkdir(parent, 0755);
 }
 
-/* The mode is set on the socket before it has a name, so that it never is wider. */
+/* The mode is set on the socket before it has a name, so that it never is wider; and that messages
+ * tell their sender before it listens: connections inherit that as they are made, since Linux 6.16,
+ * and not as they are accepted. */
 static int socket_bind(int fd, const char *path, mode_t mode)
 {
 	struct sockaddr_un address;
-	int err = socket_address(path, &address);
+	int err = socket_address(path, &address), on = 1;
 
 	if (err != 0)
 		return err;
 	if (fchmod(fd, mode) != 0 ||
+		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
 		bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
 		chmod(path, mode) != 0 || listen(fd, SOCKET_BACKLOG) != 0)
 		return errno == EADDRINUSE ? ERR_BUSY : socket_error(errno);
@@ -407,11 +410,4 @@ int socket_peer(int fd, struct socket_peer *ret_peer)
 		.gid = peer.gid,
 	};
 	return 0;
-}
-
-int socket_want_sender(int fd)
-{
-	int on = 1;
-
-	return setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 ? 0 : ERR_IO;
 }

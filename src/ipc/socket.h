@@ -27,7 +27,7 @@
 struct socket_extra {
 	int fds[SOCKET_FDS_MAX];
 	size_t count;
-	uint32_t sender; /* pid; 0 unless socket_want_sender() was called */
+	uint32_t sender; /* pid; 0 unless a listener of socket_listen() has accepted it */
 };
 
 struct socket_peer {
@@ -63,8 +63,5 @@ int64_t socket_receive(int fd, void *buffer, size_t size, uint64_t deadline,
 	struct socket_extra *ret_extra) MUST_CHECK;
 
 int socket_peer(int fd, struct socket_peer *ret_peer) MUST_CHECK;
-
-/* Have socket_extra.sender filled from here on. */
-int socket_want_sender(int fd) MUST_CHECK;
 
 #endif

@@ -142,10 +142,6 @@ static void listener_on_ready(struct loop_source *source)
 
 int world_listen(struct world *world, int listener, const struct world_events *events)
 {
-	int err = socket_want_sender(listener); /* lanes inherit it */
-
-	if (err != 0)
-		return err;
 	world->events = *events;
 	world->listener.fd = listener;
 	listener_resume(world);
