@@ -398,14 +398,16 @@ struct rebuilder {
 
 /* ---- yields -------------------------------------------------------------- */
 
-/* What is kept here, and said to be kept by the peer that is being asked. */
+/* What is kept here, and said to be kept by the peers that are being asked. */
 struct yielding {
-	bool busy;
+	uint32_t asked; /* of whom no answer has come yet; 0: this place is free */
+	uint32_t keepers, wanted; /* who have said that they keep it, of how many */
+	bool silent;              /* one did not answer */
 	struct held held;
 	struct dir_id id;
 	uint32_t domain; /* that says so, */
 	uint64_t epoch;  /* under this one, which is complete */
-	uint64_t kept;   /* cluster.kept when it was asked */
+	uint64_t kept;   /* cluster.kept when they were asked */
 };
 
 /* ---- leave --------------------------------------------------------------- */

@@ -1,19 +1,19 @@
 /*
  * yield.c - this node keeps an object, and the directory has enough other keepers of it: the
- * role is given up, once it is certain that one of them has it.
+ * role is given up, once it is certain that so many have it.
  *
  *   announced, and secondary in the entry --no other is up-----------------> kept as before;
  *     |                                       announced again when one is back, or gone
  *     |--all keepers are gone--HAND_OVER from one--> kept as before, and so says the entry
- *     '--HAVE to the other--> it keeps it, and nothing has changed since --> secondary here
- *                         '--it has a copy, or nothing------------------> the entry is wrong:
- *                            announced again, and by then the other has put it right
+ *     '--HAVE to the others--> enough of them keep it, and nothing has changed since: secondary here
+ *                          '--one has a copy, or nothing: the entry is wrong; announced again, and
+ *                             by then that one has put it right
  *
  * The directory alone is not to be believed. One that went back to an earlier state names who
  * kept the object then: who has given it away since, and whose copy may go or is gone. Nor is
  * the other's word enough, if both ask each other: a directory that goes back may have told
  * either that it is the other. So it counts only under an epoch that is complete, and is so
- * still when the other has answered.
+ * still when the others have answered.
  *
  * While a hand-over of the object is under way, to this node or from it, that decides. What is
  * only on the disk and was announced in a walk, without its key, stays kept here until a reader
@@ -28,13 +28,14 @@
 
 /* What an entry says of who else keeps the object. */
 struct named {
-	bool any;       /* somebody does, and this node is secondary */
-	uint32_t place; /* of one that can be asked; PEER_LIMIT: none can */
+	bool any;        /* somebody does, and this node is secondary */
+	uint64_t places; /* of those that can be asked, a bit each */
+	uint32_t count;  /* of these */
 };
 
 static struct named keepers_named(const struct node *node, const struct dir_entry *entry)
 {
-	struct named named = {.place = PEER_LIMIT};
+	struct named named = {0};
 	bool is_secondary = false, any = false;
 
 	for (uint32_t i = 0; i < entry->holder_count; i++) {
@@ -46,10 +47,12 @@ static struct named keepers_named(const struct node *node, const struct dir_entr
 			continue;
 		}
 		any |= holder->role == DIR_KEEPER;
-		if (holder->role == DIR_KEEPER && place != PEER_LIMIT &&
-			peer_is_up(&node->cluster.peers[place]) &&
-			node->cluster.peers[place].incarnation == holder->incarnation)
-			named.place = place;
+		if (holder->role != DIR_KEEPER || place == PEER_LIMIT ||
+			!peer_is_up(&node->cluster.peers[place]) ||
+			node->cluster.peers[place].incarnation != holder->incarnation)
+			continue;
+		named.places |= 1ull << place;
+		named.count++;
 	}
 	named.any = is_secondary && any;
 	return named;
@@ -104,7 +107,7 @@ static void yield_take_back(struct node *node, const struct query *of, uint64_t 
 	query_start(node, query, yield_took_back);
 }
 
-/* ---- the other's word ---------------------------------------------------- */
+/* ---- the others' word ----------------------------------------------------- */
 
 static bool yield_stands(struct node *node, const struct yielding *yielding)
 {
@@ -119,50 +122,62 @@ static void yield_answered(
 	struct yielding *yielding = ask->owner;
 	struct other other;
 
-	CHECK(yielding->busy);
-	yielding->busy = false;
+	CHECK(yielding->asked > 0);
+	yielding->asked--;
 	err = had_read(err, message, size, &other);
-	if (err == ERR_UNAVAILABLE)
-		return; /* all is announced once it is back */
-	if (err == 0 && !other.secondary && yield_stands(node, yielding))
+	yielding->silent |= err == ERR_UNAVAILABLE;
+	yielding->keepers += err == 0 && !other.secondary;
+	if (yielding->asked > 0)
+		return;
+	if (yielding->keepers >= yielding->wanted && yield_stands(node, yielding))
 		master_held_yield(&node->master, &yielding->held, node_now(node));
-	else
+	else if (!yielding->silent) /* else all is announced once that one is back */
 		yield_doubt(node, yielding->domain);
 }
 
 static struct yielding *yielding_find_free(struct cluster *cluster)
 {
 	for (uint32_t i = 0; i < YIELDS_AT_ONCE; i++) {
-		if (!cluster->yieldings[i].busy)
+		if (cluster->yieldings[i].asked == 0)
 			return &cluster->yieldings[i];
 	}
 	return NULL;
 }
 
+/* Of the peers each. */
 static void yield_ask(struct node *node, const struct query *query, struct msg_bytes key,
-	uint32_t place)
+	uint64_t places)
 {
 	struct index_key name = key_of(node, key.data, (uint32_t)key.size);
 	struct yielding *yielding = yielding_find_free(&node->cluster);
-	struct ask *ask = NULL;
+	const struct dir_call *call = &query->call;
 
-	if (yielding != NULL)
-		ask = ask_send(node, place,
-			have_message(node, &name, query->held.generation),
-			yield_answered);
-	if (ask == NULL) {
-		yield_doubt(node, query->call.domain);
+	if (yielding == NULL) {
+		yield_doubt(node, call->domain);
 		return;
 	}
-	ask->owner = yielding;
 	*yielding = (struct yielding){
-		.busy = true,
 		.held = query->held,
-		.id = query->call.id,
-		.domain = query->call.domain,
-		.epoch = query->call.epoch,
+		.id = call->id,
+		.domain = call->domain,
+		.epoch = call->epoch,
 		.kept = query->kept,
+		.wanted = keepers_wanted(call->entry.wanted),
 	};
+	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
+		struct ask *ask = NULL;
+
+		if ((places >> place & 1) != 0)
+			ask = ask_send(node, place,
+				have_message(node, &name, query->held.generation),
+				yield_answered);
+		if (ask == NULL)
+			continue;
+		ask->owner = yielding;
+		yielding->asked++;
+	}
+	if (yielding->asked == 0)
+		yield_doubt(node, call->domain);
 }
 
 void yield_run(struct node *node, const struct query *query, struct msg_bytes key)
@@ -170,20 +185,20 @@ void yield_run(struct node *node, const struct query *query, struct msg_bytes ke
 	const struct dir_call *call = &query->call;
 	const struct held *held = &query->held;
 	struct named named = keepers_named(node, &call->entry);
-	bool can_ask = named.place != PEER_LIMIT;
-	uint64_t dead = can_ask ? 0 : keepers_dead(node, &call->entry);
+	bool enough = named.count >= keepers_wanted(call->entry.wanted);
+	uint64_t dead = enough ? 0 : keepers_dead(node, &call->entry);
 
 	if (!named.any || is_passing(node, &call->id, held))
 		return;
-	if ((!held->softpin || PLANTED(BELIEVED_ENTRY)) && can_ask)
+	if ((!held->softpin || PLANTED(BELIEVED_ENTRY)) && named.count > 0)
 		master_held_yield(&node->master, held, node_now(node));
 	else if (held->softpin && !epoch_is_complete(node, call->domain, call->epoch))
 		yield_doubt(node, call->domain);
 	else if (held->softpin && dead != 0)
 		yield_take_back(node, query, dead);
-	else if (held->softpin && can_ask && key.data != NULL)
-		yield_ask(node, query, key, named.place);
-	else if (held->softpin && can_ask && call->domain < DIR_DOMAINS)
+	else if (held->softpin && enough && key.data != NULL)
+		yield_ask(node, query, key, named.places);
+	else if (held->softpin && enough && call->domain < DIR_DOMAINS)
 		node->cluster.domains[call->domain].nameless = true;
 }
 

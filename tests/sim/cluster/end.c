@@ -137,7 +137,7 @@ static bool is_handing_over(const struct node *node)
 static bool is_yielding(const struct node *node)
 {
 	for (uint32_t i = 0; i < YIELDS_AT_ONCE; i++) {
-		if (node->cluster.yieldings[i].busy)
+		if (node->cluster.yieldings[i].asked > 0)
 			return true;
 	}
 	return false;

@@ -11,12 +11,14 @@
 
 #include "base/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define REGISTRY_UNDO 64u
 #define REGISTRY_NS   (200 * NS_US) /* one way */
 #define REGISTRY_SLOW (150 * NS_MS)
 #define REGISTRY_LATE (800 * NS_MS) /* a call that is not heard of for so long is lost */
+#define HOLDERS_TEXT  (SIM_HOSTS * 16)
 
 static struct letter *letter_of(struct list *entry)
 {
@@ -150,8 +152,32 @@ static const char *letter_outcome(const struct letter *letter)
 	return letter->lost ? "cut off" : names[letter->call->verdict];
 }
 
+/* The holders in the answer, "; 0 keeps, 3 copies": a keeper, who has a copy, who gets one. */
+static const char *letter_holders(
+	const struct sim *sim, const struct letter *letter, char text[HOLDERS_TEXT])
+{
+	static const char *const names[] = {[DIR_LOADING] = "loads",
+		[DIR_SECONDARY] = "copies",
+		[DIR_KEEPER] = "keeps"};
+	const struct dir_entry *entry = &letter->call->entry;
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (uint32_t i = 0; !letter->lost && i < entry->holder_count; i++) {
+		for (unsigned j = 0; j < sim->profile.hosts; j++) {
+			if (sim->hosts[j].id == entry->holders[i].node)
+				at += (size_t)snprintf(text + at, HOLDERS_TEXT - at,
+					"%s %u %s", i == 0 ? ";" : ",", j,
+					names[entry->holders[i].role]);
+		}
+	}
+	return text;
+}
+
 static void letter_apply(struct sim *sim, struct letter *letter)
 {
+	char holders[HOLDERS_TEXT];
+
 	letter->applied = true;
 	letter_post(sim, letter);
 	dir_mem_set_now(sim->registry.mem, sim->now_ns);
@@ -163,9 +189,10 @@ static void letter_apply(struct sim *sim, struct letter *letter)
 		replicas_call(letter->host, letter->call);
 	}
 	trace_event(&sim->trace,
-		"directory: host %u %s %08" PRIx64 " generation %" PRIx64 ": %s",
+		"directory: host %u %s %08" PRIx64 " generation %" PRIx64 ": %s%s",
 		letter->host->index, letter_name(letter), letter->call->id.word[0] >> 32,
-		letter->call->generation, letter_outcome(letter));
+		letter->call->generation, letter_outcome(letter),
+		letter_holders(sim, letter, holders));
 }
 
 static void letter_answer(struct sim *sim, struct letter *letter)
