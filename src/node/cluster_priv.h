@@ -365,7 +365,8 @@ struct rebuild {
 	struct held held;
 	uint64_t from;    /* whose role is to be taken; 0: nobody's */
 	uint64_t keepers; /* places of those that keep it, a bit each, */
-	uint64_t refused; /* and of those that would not: they are not asked */
+	uint64_t copies;  /* of those that have a copy, */
+	uint64_t refused; /* and of those that would not keep it: they are not asked */
 	bool looked;      /* and these are known */
 	uint64_t retry_ns, bytes;
 	uint32_t tries;
@@ -850,6 +851,9 @@ void yield_loaded(struct node *node, uint32_t slot);
 /* One that is up and would keep so many bytes: of two at random the one with more credit, and
  * none at the places `skipped`, a bit each. PEER_LIMIT: none would. */
 uint32_t taker_choose(struct node *node, uint64_t bytes, uint64_t skipped);
+/* It was asked to keep so many, or would not for `err`: that counts until its next beat. */
+void taker_asked(struct node *node, uint32_t place, uint64_t bytes);
+void taker_refused(struct node *node, uint32_t place, uint64_t bytes, int err);
 
 /* Offer to peers what the core wants to be rid of. */
 void swapouts_step(struct node *node, uint64_t now);
@@ -885,7 +889,8 @@ struct keepers {
 	uint32_t living;
 	uint64_t first;  /* the lowest id of a living one */
 	uint64_t dead;   /* of one that is gone; 0: none is */
-	uint64_t places; /* of the living ones, a bit each */
+	uint64_t places; /* of the living ones, a bit each, */
+	uint64_t copies; /* and of those that have a copy */
 	bool unknown, own;
 };
 

@@ -119,16 +119,14 @@ static void spread_answered(
 	if (err == 0 && (msg_kept_decode(message, size, &msg) != 0 ||
 				msg.generation != op->generation))
 		err = ERR_PROTOCOL;
+	if (err == ERR_NO_SPACE || err == ERR_TOO_MANY)
+		taker_refused(node, ask->peer, run_of(op->size, op->key.size), err);
 	if (err == 0) {
 		op->keepers++;
 		node->cluster.stats.spread++;
 	} else if (err == ERR_TOO_MANY) {
 		op->spread_busy = true;
-		node->cluster.peers[ask->peer].free_bytes += run_of(
-			op->size, op->key.size);
 	} else if (err != ERR_EXISTS) {
-		if (err == ERR_NO_SPACE)
-			node->cluster.peers[ask->peer].free_bytes = 0;
 		op->refused |= 1ull << ask->peer;
 		op->spread_failure = err == ERR_NO_SPACE || err == ERR_NOT_SUPPORTED
 					     ? err
@@ -155,7 +153,7 @@ static bool spread_ask(struct node *node, struct op *op, uint32_t place, uint64_
 		    msg_keep_encode(node->out, sizeof(node->out), &msg),
 		    spread_answered) == NULL)
 		return false;
-	node->cluster.peers[place].free_bytes -= bytes;
+	taker_asked(node, place, bytes);
 	return true;
 }
 

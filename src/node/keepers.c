@@ -27,19 +27,24 @@ enum life holder_life(const struct node *node, const struct dir_holder *holder)
 	return peer_is_live(node, &cluster->peers[place]) ? LIFE_LIVES : LIFE_GONE;
 }
 
-static void keepers_add(
-	const struct node *node, struct keepers *keepers, const struct dir_holder *holder)
+/* A bit; 0: it is not a peer's. */
+static uint64_t place_of(const struct node *node, const struct dir_holder *holder)
 {
 	uint32_t place = peer_find(node, holder->node);
 
+	return place != PEER_LIMIT ? 1ull << place : 0;
+}
+
+static void keepers_add(
+	const struct node *node, struct keepers *keepers, const struct dir_holder *holder)
+{
 	switch (holder_life(node, holder)) {
 	case LIFE_LIVES:
 		keepers->living++;
 		keepers->own |= holder->node == node->cluster.id;
 		if (keepers->first == 0 || holder->node < keepers->first)
 			keepers->first = holder->node;
-		if (place != PEER_LIMIT)
-			keepers->places |= 1ull << place;
+		keepers->places |= place_of(node, holder);
 		return;
 	case LIFE_GONE:
 		keepers->dead = holder->node;
@@ -55,8 +60,12 @@ void keepers_find(
 {
 	*ret = (struct keepers){.living = 0};
 	for (uint32_t i = 0; i < entry->holder_count; i++) {
-		if (entry->holders[i].role == DIR_KEEPER)
-			keepers_add(node, ret, &entry->holders[i]);
+		const struct dir_holder *holder = &entry->holders[i];
+
+		if (holder->role == DIR_KEEPER)
+			keepers_add(node, ret, holder);
+		else if (holder->role == DIR_SECONDARY)
+			ret->copies |= place_of(node, holder);
 	}
 }
 

@@ -12,7 +12,8 @@
  *     lies in turning room (core/turning.c) cannot be kept there, and is looked at again after FILL.
  *   FILL: each object that this node keeps, and that is to have several keepers, is looked up, a
  *     few at a time. Of its living keepers the one with the lowest id has peers take over the
- *     roles of dead ones, or be keepers more; the others only if it has not, a while later:
+ *     roles of dead ones, or be keepers more, those first that have a copy; the others do so only
+ *     if it has not, a while later:
  *
  *       LOOK --lacking--> WAIT --KEEP--> ASK --KEPT--> LOOK
  *         |                ^ '--its key is on the disk alone--> KEY -'
@@ -227,6 +228,7 @@ static void rebuild_looked(struct node *node, struct query *query)
 	}
 	rebuild->from = keepers.dead;
 	rebuild->keepers = keepers.places;
+	rebuild->copies = keepers.copies;
 	rebuild->looked = true;
 	rebuild_wait(rebuild, 0);
 }
@@ -242,13 +244,10 @@ static void rebuild_look(struct node *node, struct rebuild *rebuild)
 static void rebuild_refused(
 	struct node *node, struct rebuild *rebuild, uint32_t place, int err)
 {
-	struct peer *peer = &node->cluster.peers[place];
-
 	node->cluster.stats.rebuilds_refused++;
-	if (err == ERR_NO_SPACE)
-		peer->free_bytes = 0;
+	if (err == ERR_NO_SPACE || err == ERR_TOO_MANY)
+		taker_refused(node, place, rebuild->bytes, err);
 	if (err == ERR_TOO_MANY) {
-		peer->free_bytes += rebuild->bytes;
 		rebuild_wait(rebuild, node_now(node) + SWAPOUT_PAUSE_NS);
 		return;
 	}
@@ -291,13 +290,13 @@ static void rebuild_spend(struct node *node, uint64_t bytes)
 
 static void rebuild_ask(struct node *node, struct rebuild *rebuild, uint32_t place)
 {
-	struct peer *peer = &node->cluster.peers[place];
 	struct msg_keep msg = {
 		.key = {rebuild->key, rebuild->key_size},
 		.generation = rebuild->held.generation,
 		.size = rebuild->held.size,
 		/* Who lost its pool gives its role up as it fetches the bytes. */
-		.from = rebuild->from == peer->id ? 0 : rebuild->from,
+		.from = rebuild->from == node->cluster.peers[place].id ? 0
+								       : rebuild->from,
 		.durable = rebuild->held.durable,
 		.timeout_ns = SWAPOUT_WAIT_NS,
 	};
@@ -310,16 +309,19 @@ static void rebuild_ask(struct node *node, struct rebuild *rebuild, uint32_t pla
 	}
 	ask->owner = rebuild;
 	rebuild->state = REBUILD_ASK;
-	peer->free_bytes -= rebuild->bytes;
+	taker_asked(node, place, rebuild->bytes);
 	rebuild_spend(node, rebuild->held.size);
 }
 
 static void rebuild_has_key(struct node *node, struct rebuild *rebuild)
 {
+	uint64_t skipped = rebuild->keepers | rebuild->refused;
 	uint32_t place;
 
 	rebuild->bytes = run_of(rebuild->held.size, rebuild->key_size);
-	place = taker_choose(node, rebuild->bytes, rebuild->keepers | rebuild->refused);
+	place = taker_choose(node, 0, skipped | ~rebuild->copies);
+	if (place == PEER_LIMIT)
+		place = taker_choose(node, rebuild->bytes, skipped);
 	if (place != PEER_LIMIT) {
 		rebuild_ask(node, rebuild, place);
 		return;

@@ -5,7 +5,7 @@
  *   core wants room, and the disk has none or comes second (--swapout-first)
  *     --a peer has credit--> KEEP to it, under way
  *     --KEPT-------------------> the copy here is secondary, and may leave the pool at once
- *     --NO_SPACE---------------> as before; the peer is not asked until its next beat
+ *     --NO_SPACE---------------> as before; the peer is asked for less alone until its next beat
  *     --TOO_MANY---------------> as before; it has others to take over first
  *     --EXISTS-----------------> as before, and announced; it keeps it already, beside this node
  *                                or since an earlier offer
@@ -54,6 +54,23 @@ uint32_t taker_choose(struct node *node, uint64_t bytes, uint64_t skipped)
 	other = places[rng_below(&cluster->rng, count)];
 	return cluster->peers[other].free_bytes > cluster->peers[one].free_bytes ? other
 										 : one;
+}
+
+void taker_asked(struct node *node, uint32_t place, uint64_t bytes)
+{
+	struct peer *peer = &node->cluster.peers[place];
+
+	peer->free_bytes -= MIN(bytes, peer->free_bytes);
+}
+
+/* What is smaller may fit all the same: one that does not would hold up all others. */
+void taker_refused(struct node *node, uint32_t place, uint64_t bytes, int err)
+{
+	struct peer *peer = &node->cluster.peers[place];
+
+	peer->free_bytes += bytes;
+	if (err == ERR_NO_SPACE)
+		peer->free_bytes = MIN(peer->free_bytes, bytes - 1);
 }
 
 /* So many keepers as are wanted there cannot be without a node that is to go. */
@@ -154,7 +171,7 @@ static void swapout_failed(
 	 * can keep nothing durable. */
 	if (err == ERR_NO_SPACE || err == ERR_TOO_MANY || err == ERR_EXISTS ||
 		err == ERR_NOT_SUPPORTED) {
-		peer->free_bytes = err == ERR_NO_SPACE ? 0 : peer->free_bytes + bytes;
+		taker_refused(node, place, bytes, err);
 		peer->no_disk |= err == ERR_NOT_SUPPORTED;
 		cluster->stats.swapouts_refused++;
 		if (err != ERR_NO_SPACE || swapout->fewer)
@@ -248,8 +265,7 @@ static bool swapout_begin(
 	}
 	if (PLANTED(FREED_EARLY))
 		master_held_yield(&node->master, held, node_now(node));
-	/* Until its next beat. */
-	cluster->peers[place].free_bytes -= MIN(bytes, cluster->peers[place].free_bytes);
+	taker_asked(node, place, bytes);
 	return true;
 }
 

@@ -58,14 +58,43 @@ class Soaked:
         self.put = collections.defaultdict(dict)  # key: version: size, of all that were ever put
         self.ends = collections.Counter()
         self.moved = 0
+        self.done = collections.defaultdict(lambda: collections.deque(maxlen=12))  # key: what, for a failure's text
 
     def store(self):
         return self.dice.choice(self.me.stores)
 
-    def call(self, what, key, call, *args, **kwargs):
-        """What it returned; None: it failed as it may, and nobody knows."""
+    def note(self, what, key, store, began, end):
+        """The node by its place in the client's list: 0 is its own."""
+        self.done[key].append(f"{began:.3f} to {time.monotonic():.3f} {what} at {self.me.stores.index(store)}: {end}")
+
+    def fail(self, key, error):
+        """With all that may tell why."""
+        for store in self.me.stores * 2:
+            began = time.monotonic()
+            try:
+                store.get(key, timeout=CALL_S).release()
+                self.note("get again", key, store, began, "there")
+            except cenote.CenoteError as again:
+                self.note("get again", key, store, began, again)
+        raise Failure("\n".join([f"{key}, known as {self.known.get(key)}: {error!r}", *self.done[key]]))
+
+    def noted(self, what, key, store, call, *args, **kwargs):
+        began, end = time.monotonic(), "done"
         try:
             answer = call(*args, **kwargs)
+            end = f"done {answer}"
+        except cenote.CenoteError as error:
+            end = error
+            raise
+        finally:
+            self.note(f"{what} {args[2:]} {kwargs}", key, store, began, end)
+        self.ends[what] += 1
+        return True if answer is None else answer
+
+    def call(self, what, key, store, call, *args, **kwargs):
+        """What it returned; None: it failed as it may, and nobody knows."""
+        try:
+            return self.noted(what, key, store, call, *args, **kwargs)
         except cenote.NotFound:
             self.ends[f"{what} NotFound"] += 1
             if what == "put":  # its daemon was killed meanwhile, and has undone it since
@@ -79,11 +108,13 @@ class Soaked:
             return None
         except (cenote.Unavailable, cenote.Timeout, cenote.LeaseExpired, cenote.TransferFailed, cenote.NoSpace) as error:
             self.ends[f"{what} {type(error).__name__}"] += 1
+            if isinstance(error, cenote.Timeout):
+                print(self.done[key][-1], file=sys.stderr, flush=True)
             if what != "get":
                 self.known.pop(key, None)
             return None
-        self.ends[what] += 1
-        return True if answer is None else answer
+        except cenote.CenoteError as error:
+            return self.fail(key, error)
 
     def one_put(self, key):
         self.version += 1
@@ -91,17 +122,18 @@ class Soaked:
         self.put[key][self.version] = size
         replace = key not in self.known or self.known[key] is not None
         replicas = 2 if self.dice.random() < TWICE else 1
-        if self.call("put", key, put, self.me.store, key, self.version, size, softpin=True, replace=replace,
-                     replicas=replicas):
+        if self.call("put", key, self.me.store, put, self.me.store, key, self.version, size, softpin=True,
+                      replace=replace, replicas=replicas):
             self.known[key] = (self.version, size)
             self.moved += size
 
     def one_get(self, key):
-        state = self.known.get(key)
+        state, store = self.known.get(key), self.store()
         try:
-            buffer = self.call("get", key, self.store().get, key, timeout=CALL_S)
-        except (cenote.NotFound, cenote.Lost) as error:
-            expect(not state and isinstance(error, cenote.NotFound), f"{key}, known as {state}, is lost: {error!r}")
+            buffer = self.call("get", key, store, store.get, key, timeout=CALL_S)
+        except cenote.NotFound as error:
+            if state:
+                self.fail(key, error)
             return
         if buffer is None:
             return
@@ -117,8 +149,8 @@ class Soaked:
         raise Failure(f"{key}: {len(data)} bytes that were never put")
 
     def one_remove(self, key):
-        was = self.known.get(key)
-        found = self.call("remove", key, self.store().remove, key)
+        was, store = self.known.get(key), self.store()
+        found = self.call("remove", key, store, store.remove, key)
         if found is None:
             return
         if was and not found:  # asked again of a daemon that was killed between the deed and the word
@@ -200,9 +232,17 @@ class Faults:
     def __init__(self, t, cluster, network, dice, moves):
         self.t, self.cluster, self.network, self.dice, self.moves = t, cluster, network, dice, moves
         self.done = collections.Counter()
+        self.log = t.directory / "faults"
+        t.logs.append(("faults", self.log))
+
+    def note(self, *what):
+        with open(self.log, "a", encoding="utf-8") as log:
+            print(f"{time.monotonic():.3f}", *what, file=log)
 
     def some_nodes(self, count):
-        return self.dice.sample(list(self.cluster), count)
+        nodes = self.dice.sample(list(self.cluster), count)
+        self.note("of", *(node.name for node in nodes))
+        return nodes
 
     def daemon_killed(self):
         node, = self.some_nodes(1)
@@ -242,9 +282,12 @@ class Faults:
         begin = self.dice.choice([self.daemon_killed, self.daemon_stopped, self.directory_killed,
                                   self.directory_emptied, self.link_cut, self.link_cut_one_way, self.node_drained])
         self.done[begin.__name__] += 1
+        self.note(begin.__name__)
         end = begin()
         time.sleep(self.dice.uniform(*BROKEN_S))
+        self.note("to end")
         end()
+        self.note("ended")
 
 
 def own(node):

@@ -417,16 +417,21 @@ static void test_required_when_one_comes(void **state)
 
 /* ---- to be one keeper more ----------------------------------------------- */
 
-static void peer_has(unsigned peer, uint16_t wanted)
+static void announces(unsigned peer, uint64_t generation, uint64_t size, uint16_t wanted)
 {
 	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_ANNOUNCE,
 						  .id = id_of(KEY),
-						  .generation = GENERATION,
-						  .size = SMALL,
+						  .generation = generation,
+						  .size = size,
 						  .flags = DIR_SOFTPIN,
 						  .wanted = wanted,
 						  .role = DIR_KEEPER}),
 		DIR_DONE);
+}
+
+static void peer_has(unsigned peer, uint16_t wanted)
+{
+	announces(peer, GENERATION, SMALL, wanted);
 }
 
 static void gives_wanted(unsigned peer, uint16_t wanted)
@@ -529,7 +534,9 @@ static void test_there_are_enough_already(void **state)
 		gives_wanted(1, 2);
 	assert_int_equal(want_answer_error(0, CHANNEL), ERR_EXISTS);
 	turn(SECOND);
-	says_it_keeps(find_ask(0, MSG_TYPE_HAVE) != NULL ? 0 : 1);
+	says_it_keeps(0);
+	assert_true(is_kept(KEY)); /* until both have said so */
+	says_it_keeps(1);
 	assert_false(is_kept(KEY));
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
 }
@@ -713,6 +720,126 @@ static void test_rebuild_has_a_rate(void **state)
 	assert_int_equal(count_keeps(), 3);
 }
 
+static uint64_t size_asked(unsigned peer)
+{
+	const struct fake_ask *ask = want_ask(peer, MSG_TYPE_KEEP);
+	struct msg_keep msg;
+
+	assert_int_equal(msg_keep_decode(ask->bytes, ask->size, &msg), 0);
+	return msg.size;
+}
+
+/* What was refused for want of room holds up nothing that is smaller. */
+static void test_rebuild_of_one_that_fits_nowhere_holds_up_no_other(void **state)
+{
+	struct guest guest = guest_of();
+	const struct {
+		const char *key;
+		uint64_t size;
+	} puts[] = {{"a", 4096}, {"b", 1024}};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_LEN(puts); i++) {
+		SEND(guest.lane, put, .key = text(puts[i].key), .op = ++guest.ops,
+			.replicas = 2, .flags = PUT_SOFTPIN, .timeout_ns = WAIT,
+			.value = value_of(puts[i].size));
+		settle();
+		(void)want_done(guest.lane);
+	}
+	turn(SECOND);
+	world.node->config.rebuild_rate =
+		40960; /* so that one is asked after the other */
+	credit(1, MIB);
+	for (unsigned i = 0; i < 1000 && count_keeps() == 0; i++)
+		turn(SECOND / 200);
+	assert_int_equal(size_asked(1), 4096);
+	fake.peers[1].is_silent = true; /* no beat says that it has room */
+	refuses(1, ERR_NO_SPACE);
+	turn(SECOND / 5);
+	assert_int_equal(size_asked(1), 1024);
+}
+
+/* Its bytes are there. */
+static void test_who_has_a_copy_becomes_a_keeper_first(void **state)
+{
+	(void)state;
+	put_on_two(0);
+	assert_int_equal(peer_calls(2, (struct dir_call){.op = DIR_OP_LOADED,
+					       .id = id_of(KEY),
+					       .generation = entry_of(KEY)}),
+		DIR_DONE);
+	credit(1, MIB);
+	credit(2, 1);
+	peer_goes(0);
+	turn(3 * SECOND);
+	assert_int_equal(count_keeps(), 1);
+	assert_int_equal(want_keep(2).from, peer_id(0));
+	refuses(2, ERR_NO_SPACE);
+	turn(SECOND);
+	peer_takes(1);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
+}
+
+/* ---- more than are wanted ------------------------------------------------ */
+
+/* After the directory has forgotten, both peers are in it before this node. */
+static void others_announce(uint64_t generation)
+{
+	dir_mem_flush(fake.mem, 0);
+	announces(0, generation, 5, 2);
+	announces(1, generation, 5, 2);
+	turn(SECOND);
+	assert_int_equal(own_role_in(KEY), DIR_SECONDARY);
+}
+
+static void has(unsigned peer, uint64_t generation)
+{
+	REPLY(want_ask(peer, MSG_TYPE_HAVE), had, .generation = generation, .size = 5);
+	settle();
+}
+
+/* One of two that a directory names may have given the object away since. */
+static void test_role_is_left_to_as_many_as_are_wanted(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	put_on_two(0);
+	generation = entry_of(KEY);
+	others_announce(generation);
+	has(0, generation);
+	assert_true(is_kept(KEY)); /* the other has not answered yet */
+	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_LEAVE,
+					       .id = id_of(KEY),
+					       .generation = generation}),
+		DIR_DONE);
+	reply_error(want_ask(1, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	turn(SECOND);
+	assert_true(is_kept(KEY));
+	assert_int_equal(own_role_in(KEY), DIR_KEEPER);
+
+	others_announce(generation);
+	has(1, generation);
+	assert_true(is_kept(KEY));
+	has(0, generation);
+	assert_false(is_kept(KEY));
+}
+
+/* One of them cannot be asked. */
+static void test_role_is_left_to_nobody_who_is_silent(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	put_on_two(0);
+	generation = entry_of(KEY);
+	others_announce(generation);
+	has(0, generation);
+	peer_goes(1);
+	turn(2 * SECOND);
+	assert_true(is_kept(KEY));
+}
+
 /* ---- to give the role away ------------------------------------------------ */
 
 /* It had taken the role over before, and could not say so. */
@@ -731,9 +858,8 @@ static void test_role_was_taken_before(void **state)
 	assert_true(is_kept(KEY));
 	refuses(1, ERR_EXISTS);
 	settle();
-	REPLY(want_ask(find_ask(0, MSG_TYPE_HAVE) != NULL ? 0 : 1, MSG_TYPE_HAVE), had,
-		.generation = entry_of(KEY), .size = 5, .flags = PUT_SOFTPIN);
-	settle();
+	has(0, entry_of(KEY));
+	has(1, entry_of(KEY));
 	assert_false(is_kept(KEY));
 }
 
@@ -1070,6 +1196,10 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_rebuild_is_refused_and_cut),
 	AMONG_PEERS(test_removed_while_it_is_rebuilt),
 	AMONG_PEERS(test_rebuild_has_a_rate),
+	AMONG_PEERS(test_rebuild_of_one_that_fits_nowhere_holds_up_no_other),
+	AMONG_PEERS(test_who_has_a_copy_becomes_a_keeper_first),
+	AMONG_PEERS(test_role_is_left_to_as_many_as_are_wanted),
+	AMONG_PEERS(test_role_is_left_to_nobody_who_is_silent),
 	AMONG_PEERS(test_role_was_taken_before),
 	AMONG_PEERS(test_copy_of_a_dead_keeper_is_claimed),
 	AMONG_PEERS(test_copy_is_not_claimed_while_a_keeper_lives),

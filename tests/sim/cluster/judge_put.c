@@ -57,14 +57,16 @@ static bool may_give_way(
 {
 	const struct sim *sim = host->sim;
 	uint64_t since = sim->now_ns - MIN(sim->now_ns, GONE_NS_TRUE);
+	/* One that was cut short may be there all the same. */
+	uint64_t known_ns = MAX(other->acked_ns, other->began_ns);
 
-	if (other->acked_ns == 0 || other->generation <= generation)
+	if (other->generation <= generation)
 		return false;
 	for (unsigned i = 0; i < sim->profile.hosts; i++) {
 		if (i != host->index &&
 			host_has_copy(&sim->hosts[i], other->generation) &&
 			(is_newcomer(host) ||
-				(sim->registry.forgot_ns > other->acked_ns &&
+				(sim->registry.forgot_ns > known_ns &&
 					trouble_was_between(sim, host->index, i, since,
 						sim->now_ns))))
 			return true;
