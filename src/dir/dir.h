@@ -118,8 +118,9 @@ enum dir_op {
 	DIR_OP_LOADED,
 	/* The caller (or `from`, if not 0; and only with from_incarnation, if that is not 0)
 	 * holds this generation no more. The entry goes with its last holder that is not
-	 * DIR_LOADING; a softpin one only with `lost` set, else it stays for DIR_LOST_NS.
-	 * DIR_GONE: it was not a holder. */
+	 * DIR_LOADING; a softpin one stays for DIR_LOST_NS, to say that it is lost. Where the
+	 * only keeper leaves by its own word it is none any more: what that pool had was removed,
+	 * say. DIR_GONE: it was not a holder. */
 	DIR_OP_LEAVE,
 	/* The entry goes, and a tombstone of its generation stays: for bury_ns if `live` does
 	 * not name all of its holders, else for DIR_REPEAT_NS, by which a repeat with the same
@@ -140,7 +141,8 @@ enum dir_op {
 	DIR_OP_HAND_OVER,
 	/* The caller holds this generation, READY, as `role`. No entry: it makes one. The same
 	 * generation: it is a holder; a keeper becomes DIR_SECONDARY if there are `wanted`
-	 * others, at least 1 (`entry` is as it is after). A provisional entry of another
+	 * others, at least 1 (`entry` is as it is after); of a softpin object it makes the entry
+	 * one of such. A provisional entry of another
 	 * generation, or one of a lower: replaced, DIR_REPLACED, and `entry` is the old. A
 	 * higher one: DIR_OLDER, nothing changes. A tombstone of this or a higher generation:
 	 * DIR_REMOVED. Clears and returns the waiters. */

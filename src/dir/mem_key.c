@@ -231,6 +231,8 @@ static int announce_same(struct run *run)
 		role = DIR_SECONDARY;
 	if (run->full || !hold(run, role))
 		return ERR_NO_SPACE;
+	if (role == DIR_KEEPER)
+		there->flags |= call->flags & DIR_SOFTPIN;
 	if (again)
 		return 0;
 	take_waiters(run);
@@ -288,7 +290,7 @@ static int join_waiter(struct run *run)
 }
 
 /* One holder less; the entry may end with it. */
-static void let_go(struct run *run, uint64_t node, bool lost)
+static void let_go(struct run *run, uint64_t node)
 {
 	struct mem_key *key = run->key;
 
@@ -296,7 +298,7 @@ static void let_go(struct run *run, uint64_t node, bool lost)
 	run->changed = true;
 	if (dir_entry_has_bytes(&key->there))
 		return;
-	if (lost || (key->there.flags & DIR_SOFTPIN) == 0)
+	if ((key->there.flags & DIR_SOFTPIN) == 0)
 		entry_end(key);
 	else if (key->lost_until == UINT64_MAX)
 		key->lost_until = later(run->now, DIR_LOST_NS);
@@ -314,7 +316,7 @@ static int run_join(struct run *run)
 	}
 	/* What an earlier incarnation had is gone. */
 	if (own != NULL)
-		let_go(run, call->node, false);
+		let_go(run, call->node);
 	if (there->generation == 0) {
 		call->entry = *there;
 		return call->wait_ns > 0 ? join_waiter(run) : say(run, DIR_ABSENT);
@@ -343,14 +345,18 @@ static int run_leave(struct run *run)
 {
 	struct mem_key *key = run->key;
 	const struct dir_call *call = run->call;
-	uint64_t who = call->from != 0 ? call->from : call->node;
+	bool is_own = call->from == 0;
+	uint64_t who = is_own ? call->node : call->from;
+	uint64_t incarnation = is_own ? call->incarnation : call->from_incarnation;
 	const struct dir_holder *place = dir_entry_find(&key->there, who);
 
 	if (key->there.generation != call->generation || place == NULL ||
-		(call->from != 0 && call->from_incarnation != 0 &&
-			place->incarnation != call->from_incarnation))
+		(incarnation != 0 && place->incarnation != incarnation))
 		return say(run, DIR_GONE);
-	let_go(run, who, call->lost);
+	/* Nobody keeps it any more: so it is over, and will not be lost with the last copy. */
+	if (is_own && place->role == DIR_KEEPER && other_keepers(run) == 0)
+		key->there.flags &= ~(uint32_t)DIR_SOFTPIN;
+	let_go(run, who);
 	return say(run, DIR_DONE);
 }
 

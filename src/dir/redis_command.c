@@ -111,13 +111,16 @@ static void add_content(struct args *args, const struct dir_call *call, uint32_t
 
 static void add_leave(struct args *args, const struct dir_call *call)
 {
+	bool is_own = call->from == 0;
+	uint64_t incarnation = is_own ? call->incarnation : call->from_incarnation;
+
 	add_number(args, call->generation);
-	add_number(args, call->from != 0 ? call->from : call->node);
-	if (call->from != 0 && call->from_incarnation != 0)
-		add_number(args, call->from_incarnation);
+	add_number(args, is_own ? call->node : call->from);
+	if (incarnation != 0)
+		add_number(args, incarnation);
 	else
 		add_bytes(args, "", 0);
-	add(args, "%d", call->lost);
+	add(args, "%d", is_own);
 }
 
 /* Left out is as if it were not live, which only makes a tombstone last longer. */

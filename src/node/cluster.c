@@ -317,7 +317,7 @@ void left_take(struct node *node, const struct dir_id *ended, uint64_t generatio
 			.kind = left.ended ? ERRAND_TAKE_OUT : ERRAND_LEAVE,
 			.id = id,
 			.generation = left.generation,
-			.lost = left.undone,
+			.at_once = left.undone,
 		};
 
 		/* By it the holders of what has ended are told, whose clocks differ; and what

@@ -197,8 +197,8 @@ struct errand {
 	uint64_t generation;
 	uint64_t node;
 	uint64_t token;
-	bool lost;
-	bool older; /* of BURY: whatever is older is to end as well */
+	bool at_once; /* of LEAVE: though a fetch of this node may hold it, too */
+	bool older;   /* of BURY: whatever is older is to end as well */
 	uint32_t key_size;
 	const unsigned char *key; /* the caller's until errand_add(), which copies it */
 };

@@ -248,7 +248,6 @@ static bool errand_start(struct node *node, struct errand *errand)
 	query->owner = errand;
 	query->call.generation = errand->generation;
 	query->call.from = errand->node;
-	query->call.lost = errand->lost;
 	query->call.token = errand->token;
 	query->call.bury_ns = GRAVE_NS;
 	query_set_live(node, query);
@@ -285,7 +284,7 @@ static bool errand_is_moot(struct node *node, const struct errand *errand)
 	if (errand->kind == ERRAND_LEAVE && errand->node == 0 && errand->key_size > 0 &&
 		errand_find(node, errand, &held))
 		return true;
-	return errand->kind == ERRAND_LEAVE && errand->node == 0 && !errand->lost &&
+	return errand->kind == ERRAND_LEAVE && errand->node == 0 && !errand->at_once &&
 	       fetch_takes_leave(node, &errand->id, errand->generation);
 }
 

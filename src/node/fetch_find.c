@@ -32,7 +32,7 @@ static void fetch_meets_itself(struct node *node, struct fetch *fetch)
 		.kind = ERRAND_LEAVE,
 		.id = fetch->id,
 		.generation = fetch->generation,
-		.lost = true,
+		.at_once = true,
 		.key = fetch->key,
 		.key_size = fetch->key_size,
 	};

@@ -43,8 +43,10 @@ enum publish_state {
 /* Without a tombstone, which would end whatever is older and not announced yet. */
 static void entry_undo(struct node *node, const struct dir_id *id, uint64_t generation)
 {
-	const struct errand errand = {
-		.kind = ERRAND_LEAVE, .id = *id, .generation = generation, .lost = true};
+	const struct errand errand = {.kind = ERRAND_LEAVE,
+		.id = *id,
+		.generation = generation,
+		.at_once = true};
 
 	if (generation != 0) /* else it was not published */
 		errand_add(node, &errand);

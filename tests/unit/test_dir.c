@@ -421,13 +421,56 @@ static void test_leave_of_a_softpin_entry(void **state)
 	struct dir_call call = rig_call(node, DIR_OP_LEAVE, id, G1);
 	struct dir_entry entry;
 
+	/* Somebody else says so, or it was a copy: it is lost, */
+	call.from = rig_number(node);
 	publish(node, id, G1, DIR_SOFTPIN);
 	rig_do(node, &call, DIR_DONE);
 	assert_true(rig_look(node, id, &entry));
 	assert_int_equal(entry.holder_count, 0);
-	announce(node, id, G1, DIR_KEEPER, DIR_DONE); /* it is back */
-	call.lost = true;
+	announce(node, id, G1, DIR_SECONDARY, DIR_DONE);
+	call.from = 0;
 	rig_do(node, &call, DIR_DONE);
+	assert_true(rig_look(node, id, &entry));
+	assert_int_equal(entry.holder_count, 0);
+	/* and with its keeper's own word it is over. */
+	announce(node, id, G1, DIR_KEEPER, DIR_DONE); /* it is back */
+	call.incarnation++;
+	rig_do(node, &call, DIR_GONE);
+	call.incarnation--;
+	rig_do(node, &call, DIR_DONE);
+	assert_int_equal(generation_of(node, id), 0);
+}
+
+static uint32_t flags_of(struct rig_node *node, struct dir_id id)
+{
+	struct dir_entry entry;
+
+	assert_true(rig_look(node, id, &entry));
+	return entry.flags;
+}
+
+/* A copy of what was removed may be left, of which nobody had told. */
+static void test_keeper_leaves_before_a_copy(void **state)
+{
+	struct dir_rig *rig = rig_begin(state);
+	struct rig_node *node = &rig->nodes[0], *copy = rig_add_node(rig),
+			*second = rig_add_node(rig);
+	struct dir_id id = rig_id(rig);
+	struct dir_call call = announce_call(second, id, G1, DIR_KEEPER);
+
+	publish(node, id, G1, DIR_SOFTPIN);
+	join(copy, id);
+	act(copy, DIR_OP_LOADED, id, G1, DIR_DONE);
+	act(node, DIR_OP_LEAVE, id, G1, DIR_DONE);
+	assert_int_equal(flags_of(node, id) & DIR_SOFTPIN, 0);
+	call.flags = DIR_SOFTPIN;
+	rig_do(second, &call, DIR_DONE); /* it was not known that this one keeps it */
+	assert_int_equal(flags_of(node, id) & DIR_SOFTPIN, DIR_SOFTPIN);
+	announce(node, id, G1, DIR_SECONDARY, DIR_DONE);
+	act(node, DIR_OP_LEAVE, id, G1, DIR_DONE);
+	assert_int_equal(flags_of(node, id) & DIR_SOFTPIN, DIR_SOFTPIN);
+	act(second, DIR_OP_LEAVE, id, G1, DIR_DONE);
+	act(copy, DIR_OP_LEAVE, id, G1, DIR_DONE);
 	assert_int_equal(generation_of(node, id), 0);
 }
 
@@ -1446,6 +1489,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_waiters_end),
 	TEST(test_leave_of_one_and_the_last),
 	TEST(test_leave_of_a_softpin_entry),
+	TEST(test_keeper_leaves_before_a_copy),
 	TEST(test_leave_of_another),
 	TEST(test_take_out_tells_the_holders),
 	TEST(test_take_out_of_a_generation),

@@ -459,6 +459,7 @@ static void test_what_is_lost_is_forgotten(void **state)
 	start(&ends[0], &call);
 	assert_true(dir_mem_run(mem, 10));
 	call.op = DIR_OP_LEAVE;
+	call.from = call.node;
 	start(&ends[0], &call);
 	assert_true(dir_mem_run(mem, 10));
 	dir_mem_set_now(mem, DIR_LOST_NS - 1);

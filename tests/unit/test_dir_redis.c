@@ -451,9 +451,11 @@ static void test_keys_end_by_themselves(void **state)
 	rig_do(node, &call, DIR_DONE);
 	assert_true(redis_rig_counts(&first, -1, "TTL %s", key));
 	call.op = DIR_OP_LEAVE; /* what is lost is remembered for a day, */
+	call.from = rig_number(node);
 	rig_do(node, &call, DIR_DONE);
 	assert_true(redis_rig_counts(&first, 86400, "TTL %s", key));
 	call.op = DIR_OP_ANNOUNCE; /* unless it is found */
+	call.from = 0;
 	call.role = DIR_KEEPER;
 	rig_do(node, &call, DIR_DONE);
 	assert_true(redis_rig_counts(&first, -1, "TTL %s", key));

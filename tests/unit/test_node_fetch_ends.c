@@ -336,7 +336,8 @@ static void test_what_another_has_is_not_lost(void **state)
 	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
 	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_LEAVE,
 					       .id = id_of(KEY),
-					       .generation = 100}),
+					       .generation = 100,
+					       .from = peer_id(0)}),
 		DIR_DONE);
 	assert_int_equal(entry_of(KEY), 100);
 	SEND(guest.lane, stat, .key = text(KEY));

@@ -209,6 +209,25 @@ static void test_wrong_entry_is_left_by_who_is_in_it(void **state)
 	assert_int_equal(entry_of(KEY), 100);
 }
 
+/* Its pool is the one that the entry is of: so the object was removed, and is not lost. */
+static void test_what_a_keeper_has_no_more_is_over(void **state)
+{
+	(void)state;
+	link_opens(0);
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	hands_over_to_this(0, KEY, 100);
+	ASK(0, CHANNEL, replica_ask, .key = text(KEY), .generation = 100,
+		.timeout_ns = WAIT, .may_leave = 1);
+	want_refusal(0, ERR_NOT_FOUND);
+	assert_int_equal(entry_of(KEY), 0);
+
+	keeps(0, KEY, 200, SMALL, DIR_SOFTPIN);
+	hands_over_to_this(0, KEY, 200);
+	ASK(0, CHANNEL, have, .key = text(KEY), .generation = 200);
+	want_refusal(0, ERR_NOT_FOUND);
+	assert_int_equal(entry_of(KEY), 0);
+}
+
 static void test_link_that_breaks_leaves_a_lease_to_its_end(void **state)
 {
 	struct guest guest = guest_of();
@@ -379,6 +398,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_who_asks_early_waits_for_the_put),
 	AMONG_PEERS(test_put_that_does_not_end_in_time),
 	AMONG_PEERS(test_wrong_entry_is_left_by_who_is_in_it),
+	AMONG_PEERS(test_what_a_keeper_has_no_more_is_over),
 	AMONG_PEERS(test_link_that_breaks_leaves_a_lease_to_its_end),
 #if FAULT_BUILD
 	AMONG_PEERS(test_answer_that_is_not_sent_ends_its_lease),

@@ -12,18 +12,16 @@ local what = 'announce ' .. node
 
 -- To one that is there already.
 local function announce_same()
-	local keepers, after = 0, {}
+	local after = {}
 	local own = e['h' .. node]
 	local again = own and repeated(what)
 	-- What it had from its disk it has still, though its pool is another.
 	if again and (own == incarnation .. SECONDARY or own == incarnation .. KEEPER) then return again end
-	for field, holder in pairs(e) do
-		if is_of(field, 'h') and field ~= 'h' .. node and string.sub(holder, 17) == KEEPER then
-			keepers = keepers + 1
-		end
-	end
-	if role == KEEPER and keepers >= math.max(tonumber(e.w), 1) then role = SECONDARY end
+	if role == KEEPER and count_keepers(node) >= math.max(tonumber(e.w), 1) then role = SECONDARY end
 	if not hold(node, incarnation, role) then return answer(FULL) end
+	if role == KEEPER and flags % 2 == SOFTPIN and not has_flag(SOFTPIN) then
+		put('f', text(tonumber(e.f) + SOFTPIN))
+	end
 	if again then return save(again[1], again[3]) end
 	for field, value in pairs(e) do
 		after[#after + 1] = field

@@ -93,11 +93,20 @@ local function has_bytes()
 	return false
 end
 
+-- Without the one of `node`.
+local function count_keepers(node)
+	local n = 0
+	for field, holder in pairs(e) do
+		if is_of(field, 'h') and field ~= 'h' .. node and string.sub(holder, 17) == KEEPER then n = n + 1 end
+	end
+	return n
+end
+
 -- One holder less; the entry may end with it.
-local function let_go(node, lost)
+local function let_go(node)
 	del('h' .. node)
 	if has_bytes() then return end
-	if lost or not has_flag(SOFTPIN) then
+	if not has_flag(SOFTPIN) then
 		drop_entry()
 	elseif not e.l then
 		put('l', text(now + LOST_MS))

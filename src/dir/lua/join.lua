@@ -12,7 +12,7 @@ end
 -- and else:
 own = e['h' .. node]
 if own and string.sub(own, 1, 16) == incarnation then return answer(DONE) end
-if own then let_go(node, false) end -- what an earlier incarnation had is gone
+if own then let_go(node) end -- what an earlier incarnation had is gone
 if e.g then
 	if not hold(node, incarnation, LOADING) then return answer(FULL) end
 	return save(DONE)

@@ -273,6 +273,32 @@ static bool has_lost(const struct sim *sim, uint32_t key)
 	return false;
 }
 
+static bool is_over(const struct host *host, const struct put *put, uint64_t began_ns)
+{
+	if (!put->softpin || (put->failed && !put->unsure) ||
+		put_has_expired(put, began_ns))
+		return true;
+	list_for_each (at, &host->sim->ledger.keys[put->key].endings) {
+		const struct ending *ending = container_of(at, struct ending, entry);
+
+		if (ending->answered_ns < began_ns &&
+			ending_is_certain(ending, put, put->generation) &&
+			!ending_is_excused(host, ending, put, put->generation, began_ns))
+			return true;
+	}
+	return false;
+}
+
+/* What was removed is absent, and not lost. */
+static bool all_are_over(const struct host *host, uint32_t key, uint64_t began_ns)
+{
+	list_for_each (at, &host->sim->ledger.keys[key].puts) {
+		if (!is_over(host, container_of(at, struct put, entry), began_ns))
+			return false;
+	}
+	return true;
+}
+
 void judge_not_found(struct host *host, uint32_t key, uint64_t began_ns, int code)
 {
 	struct sim *sim = host->sim;
@@ -283,6 +309,9 @@ void judge_not_found(struct host *host, uint32_t key, uint64_t began_ns, int cod
 	if (code == ERR_LOST && !has_lost(sim, key) && sim->registry.forgot_ns == 0)
 		sim_fail(sim, "host %u: key %s is LOST, and no pool of it was",
 			host->index, key_name(sim, key));
+	if (code == ERR_LOST && all_are_over(host, key, began_ns))
+		sim_fail(sim, "host %u: key %s is LOST, and was removed", host->index,
+			key_name(sim, key));
 	list_for_each (at, &sim->ledger.keys[key].puts) {
 		const struct put *put = container_of(at, struct put, entry);
 
