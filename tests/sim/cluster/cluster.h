@@ -305,6 +305,7 @@ struct host {
 	uint64_t next_ns;            /* when the daemon turns by itself */
 	bool is_dirty;               /* it was told something since it turned */
 	bool loses_pool, loses_disk; /* before the next start */
+	uint64_t lost_ns;            /* when it lost its pool last; 0: never */
 	bool was_empty;              /* it was drained, so that nothing is lost with it */
 	enum drain_wish drain_wish;
 	uint64_t drained_ns; /* when it was seen drained last; 0: never */

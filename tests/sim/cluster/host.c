@@ -158,6 +158,7 @@ static void host_loses(struct host *host)
 {
 	struct sim *sim = host->sim;
 
+	host->lost_ns = sim->now_ns;
 	trace_event(&sim->trace, "host %u is off; its pool is lost%s", host->index,
 		host->loses_disk ? ", and its disk" : "");
 	sim_cover(sim, host->loses_disk ? COVER_DISK_LOST : COVER_POOL_LOST);

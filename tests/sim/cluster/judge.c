@@ -273,6 +273,17 @@ static bool has_lost(const struct sim *sim, uint32_t key)
 	return false;
 }
 
+/* A directory that went back names a pool that is lost since: it may have kept it to the last. */
+static bool may_seem_lost(const struct sim *sim, const struct put *put)
+{
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		if (sim->hosts[i].lost_ns > put->began_ns &&
+			sim->registry.forgot_ns > put->began_ns)
+			return true;
+	}
+	return false;
+}
+
 static bool is_over(const struct host *host, const struct put *put, uint64_t began_ns)
 {
 	if (!put->softpin || (put->failed && !put->unsure) ||
@@ -293,7 +304,9 @@ static bool is_over(const struct host *host, const struct put *put, uint64_t beg
 static bool all_are_over(const struct host *host, uint32_t key, uint64_t began_ns)
 {
 	list_for_each (at, &host->sim->ledger.keys[key].puts) {
-		if (!is_over(host, container_of(at, struct put, entry), began_ns))
+		const struct put *put = container_of(at, struct put, entry);
+
+		if (!is_over(host, put, began_ns) || may_seem_lost(host->sim, put))
 			return false;
 	}
 	return true;
