@@ -97,9 +97,8 @@ class Soaked:
             return self.noted(what, key, store, call, *args, **kwargs)
         except cenote.NotFound:
             self.ends[f"{what} NotFound"] += 1
-            if what == "put":  # its daemon was killed meanwhile, and has undone it since
-                self.known.pop(key, None)
-                return None
+            if what == "put":
+                self.fail(key, "a put is told that there is nothing")
             raise
         except (cenote.Exists, cenote.Removed) as error:
             # By what was removed elsewhere, and by a removal that nobody had answered.

@@ -150,6 +150,35 @@ static void test_lost_answers(void **state)
 	assert_int_equal(script->aborts, 0);
 }
 
+/* The daemon ends as it is told of the end, and knows nothing of the put then. */
+static void serve_forgetting(struct request *request)
+{
+	struct script *script = request->script;
+
+	if (request->type == MSG_TYPE_PUT_START)
+		reply_started(request, 8192);
+	else if (request->type == MSG_TYPE_PUT_END && script->step++ == 0)
+		hang_up(request);
+	else
+		reply_error(request, CENOTE_ERR_NOT_FOUND, "no put");
+}
+
+static void test_put_of_unknown_end(void **state)
+{
+	struct script *script = *state;
+	char bytes[1000] = {0};
+
+	script->serve = serve_forgetting;
+	assert_int_equal(connect_to(script), 0);
+	assert_int_equal(cenote_put(script->store, cenote_key("k"), bytes, 1000, NULL),
+		CENOTE_ERR_UNAVAILABLE);
+	assert_non_null(strstr(cenote_error_detail(), "not known"));
+	/* That was its own word. */
+	assert_int_equal(cenote_put(script->store, cenote_key("k"), bytes, 1000, NULL),
+		CENOTE_ERR_NOT_FOUND);
+	assert_int_equal(script->aborts, 0);
+}
+
 static void serve_beyond(struct request *request)
 {
 	reply_started(request, POOL_SIZE - 999);
@@ -343,6 +372,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_found),
 	CASE(test_error_is_passed_on),
 	CASE(test_lost_answers),
+	CASE(test_put_of_unknown_end),
 	CASE(test_run_outside_pool),
 	CASE(test_orphan),
 	CASE(test_other_pool),
