@@ -305,6 +305,56 @@ static void test_put_over_the_old_one_while_it_is_committed(void **state)
 	}
 }
 
+static void assert_kept_later(struct drive *drive, uint32_t slot)
+{
+	master_yield(&drive->core.master, slot, drive->core.now);
+	core_assert(&drive->core);
+	assert_int_equal(master_keep(&drive->core.master, slot), ERR_BUSY);
+	core_assert(&drive->core);
+}
+
+/* Another node has become the keeper while it was written out, and gives the role back before
+ * that has ended. */
+static void kept_again(uint64_t size, bool is_written)
+{
+	struct drive drive;
+	struct drive_write write;
+	struct drive_commit commit;
+	uint32_t slot;
+
+	drive_open_usual(&drive);
+	slot = drive_put(&drive, "a", size, CORE_SOFTPIN);
+	drive_save_first(&drive, "a");
+	drive_must_write(&drive, &write);
+	if (!is_written)
+		assert_kept_later(&drive, slot);
+	drive_write_end(&drive, &write, 0);
+	if (is_written) {
+		drive_must_commit(&drive, &commit);
+		assert_kept_later(&drive, slot);
+		assert_false(drive_write_begin(&drive, &write));
+		drive_commit_end(&drive, &commit, 0);
+	}
+	assert_int_equal(master_keep(&drive.core.master, slot), 0);
+	core_assert(&drive.core);
+	drive_move(&drive, "a");
+	assert_int_equal(drive_use(&drive).objects, 1);
+	(void)drive_load(&drive, "a");
+	drive_assert_bytes(&drive, "a", 1);
+	assert_int_equal(core_remove(&drive.core, "a"), 0);
+	drive_assert_nothing(&drive);
+	drive_close(&drive);
+}
+
+static void test_kept_again_while_it_is_saved(void **state)
+{
+	(void)state;
+	kept_again(20000, false);
+	kept_again(20000, true);
+	kept_again(1000, false);
+	kept_again(1000, true);
+}
+
 /* ---- errors -------------------------------------------------------------------------- */
 
 static void test_a_failed_write_is_tried_again(void **state)
@@ -681,6 +731,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_put_again_while_the_old_one_is_committed),
 	cmocka_unit_test(test_put_again_while_the_old_one_is_written),
 	cmocka_unit_test(test_put_over_the_old_one_while_it_is_committed),
+	cmocka_unit_test(test_kept_again_while_it_is_saved),
 	cmocka_unit_test(test_a_failed_write_is_tried_again),
 	cmocka_unit_test(test_a_failed_commit_is_tried_again),
 	cmocka_unit_test(test_a_failed_drop_is_tried_again),
