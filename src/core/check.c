@@ -350,10 +350,9 @@ static const char *check_entry(const struct master *master, uint32_t entry)
 	REQUIRE(!there->writing || there->state == DISK_SAVING,
 		"written, and not being saved");
 	REQUIRE(there->state != DISK_ENDING || there->change == DISK_DROP ||
-			there->loading || there->again,
+			there->committing == DISK_DROP || there->loading,
 		"ended, and nothing will drop its record");
-	REQUIRE(there->state != DISK_SAVING || there->writing ||
-			there->change == DISK_PUT,
+	REQUIRE(there->state != DISK_SAVING || there->writing || disk_is_being_put(there),
 		"saved, and nothing will store its record");
 	REQUIRE(!only || there->expires == UINT64_MAX || heap_has(&disk->timers, entry),
 		"a time to live on disk that nobody watches");
@@ -378,8 +377,8 @@ static const char *check_disk(const struct master *master)
 		count++;
 		bytes += there->size;
 		writing += there->writing;
-		committing += there->committing;
-		queued += there->change != DISK_NO_CHANGE && !there->committing;
+		committing += there->committing != DISK_NO_CHANGE;
+		queued += there->change != DISK_NO_CHANGE;
 		if (there->writing)
 			saving_bytes += run_bytes(master, there->slot);
 		if (there->state != DISK_STORED)

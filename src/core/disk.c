@@ -223,12 +223,17 @@ bool disk_has(struct master *master, const struct index_key *key)
 	return false;
 }
 
+bool disk_is_being_put(const struct disk_entry *entry)
+{
+	return entry->change == DISK_PUT || entry->committing == DISK_PUT;
+}
+
 /* Its deletion, or a new count of reads of what is only on disk. */
 static bool change_matters(const struct disk_entry *entry)
 {
 	if (disk_lives(entry))
-		return entry->slot == SLOT_NONE && entry->change == DISK_PUT;
-	return entry->committing || entry->change == DISK_DROP;
+		return entry->slot == SLOT_NONE && disk_is_being_put(entry);
+	return entry->committing != DISK_NO_CHANGE || entry->change == DISK_DROP;
 }
 
 bool master_disk_ends(const struct master *master, const struct index_key *key)
@@ -288,7 +293,7 @@ void disk_entry_free(struct master *master, uint32_t entry)
 	struct disk *disk = &master->disk;
 	struct disk_entry *there = disk_entry(disk, entry);
 
-	CHECK(!there->writing && !there->committing && !there->loading &&
+	CHECK(!there->writing && there->committing == DISK_NO_CHANGE && !there->loading &&
 		there->change == DISK_NO_CHANGE);
 	if (there->block != EXTENT_NONE)
 		extent_free(&disk->extents, there->block);
@@ -373,10 +378,7 @@ void disk_change(struct disk *disk, uint32_t entry, enum disk_change change)
 {
 	struct disk_entry *there = disk_entry(disk, entry);
 
-	if (there->committing) {
-		there->again = true;
-		return;
-	}
+	CHECK(change == DISK_DROP || disk_lives(there));
 	if (there->change == DISK_NO_CHANGE)
 		queue_push(disk, &disk->changes, entry, false);
 	there->change = (uint8_t)change;
@@ -386,7 +388,7 @@ static void change_cancel(struct disk *disk, uint32_t entry)
 {
 	struct disk_entry *there = disk_entry(disk, entry);
 
-	CHECK(!there->committing && there->change != DISK_NO_CHANGE);
+	CHECK(there->change != DISK_NO_CHANGE);
 	queue_unlink(disk, &disk->changes, entry);
 	there->change = DISK_NO_CHANGE;
 }
@@ -408,8 +410,13 @@ void disk_end(struct master *master, uint32_t entry, uint64_t now)
 		return;
 	}
 	there->doomed = true;
-	if (there->writing || there->committing)
+	if (there->writing)
 		return;
+	if (there->committing != DISK_NO_CHANGE) {
+		if (!PLANTED(DOOMED_SAVED))
+			disk_change(disk, entry, DISK_DROP);
+		return;
+	}
 	change_cancel(disk, entry);
 	save_detach(master, entry, now);
 	disk_entry_free(master, entry);
@@ -425,14 +432,14 @@ uint32_t master_changes(
 		return 0;
 	for (; count < limit && disk->changes.head != DISK_NONE; count++) {
 		uint32_t entry = disk->changes.head;
+		struct disk_entry *there = disk_entry(disk, entry);
 
 		/* With a full index what makes room must not fail with what needs it. */
 		if (disk->error != 0 && count > 0 &&
-			disk_entry(disk, entry)->change !=
-				disk_entry(disk, entries[0])->change)
+			there->change != disk_entry(disk, entries[0])->committing)
 			break;
-		queue_unlink(disk, &disk->changes, entry);
-		disk_entry(disk, entry)->committing = true;
+		there->committing = there->change;
+		change_cancel(disk, entry);
 		entries[count] = entry;
 	}
 	disk->committing = count;
@@ -446,7 +453,7 @@ void master_change_get(const struct master *master, uint32_t entry, bool *ret_dr
 	const struct disk_entry *there = disk_entry(disk, entry);
 	bool in_pool = there->slot != SLOT_NONE && !there->loading;
 
-	*ret_drop = there->change == DISK_DROP;
+	*ret_drop = there->committing == DISK_DROP;
 	*ret = (struct disk_record){
 		.id = there->id,
 		.hash = there->hash,
@@ -468,13 +475,18 @@ void master_change_get(const struct master *master, uint32_t entry, bool *ret_dr
 }
 
 /* A change of the entry has failed: what could not be saved is in the pool as it was, and its
- * record is dropped; all else is tried again. Both before anything that came later. */
+ * record is dropped; all else is tried again, or in its stead what was decided since. All
+ * before anything that came later. */
 static void change_failed(
 	struct master *master, uint32_t entry, enum disk_change change, uint64_t now)
 {
 	struct disk *disk = &master->disk;
 	struct disk_entry *there = disk_entry(disk, entry);
 
+	if (there->change != DISK_NO_CHANGE) {
+		change = (enum disk_change)there->change;
+		change_cancel(disk, entry);
+	}
 	if (there->state == DISK_SAVING) {
 		master->stats.save_errors++;
 		save_detach(master, entry, now);
@@ -492,24 +504,18 @@ static void change_failed(
 
 static void put_committed(struct master *master, uint32_t entry, uint64_t now)
 {
-	struct disk *disk = &master->disk;
-	struct disk_entry *there = disk_entry(disk, entry);
+	struct disk_entry *there = disk_entry(&master->disk, entry);
 
 	there->indexed = true;
-	if (there->state == DISK_ENDING || there->doomed) {
-		if (there->state == DISK_SAVING)
-			save_detach(master, entry, now);
+	if (there->doomed) {
+		save_detach(master, entry, now);
 		there->state = DISK_ENDING;
 		there->doomed = false;
-		if (!PLANTED(DOOMED_SAVED))
-			disk_change(disk, entry, DISK_DROP);
-		return;
 	}
+	if (there->state == DISK_ENDING)
+		return; /* its drop is queued */
 	if (there->state == DISK_SAVING)
 		save_finish(master, entry);
-	if (there->again)
-		disk_change(disk, entry, DISK_PUT);
-	there->again = false;
 	if (there->slot != SLOT_NONE && !there->loading)
 		object_look(master, there->slot, now);
 }
@@ -535,10 +541,9 @@ void master_changes_done(struct master *master, const uint32_t *entries, uint32_
 	for (uint32_t i = count; i-- > 0;) {
 		uint32_t entry = entries[err != 0 ? i : count - 1 - i];
 		struct disk_entry *there = disk_entry(disk, entry);
-		enum disk_change change = (enum disk_change)there->change;
+		enum disk_change change = (enum disk_change)there->committing;
 
-		there->committing = false;
-		there->change = DISK_NO_CHANGE;
+		there->committing = DISK_NO_CHANGE;
 		if (err != 0)
 			change_failed(master, entry, change, now);
 		else if (change == DISK_PUT)

@@ -9,7 +9,9 @@
  *                         '--disk_end: doomed, FREE after the I/O and the commit
  *
  * Only the index on disk is the truth at a restart. Its changes are queued here in the order
- * in which they were decided, and an extent is used again only after the commit that dropped
+ * in which they were decided, also while an earlier one of the same entry is under way: the
+ * index knows a record by its id alone, and a drop that came behind the record of what has
+ * the key next would take that. An extent is used again only after the commit that dropped
  * its record. Entries cost memory (up to 170 bytes with run and timers) so that whether a
  * key is on disk is known without a look at the disk; keys are not kept.
  *
@@ -70,19 +72,18 @@ struct disk_entry {
 	uint32_t prev, next; /* of the cache's queue */
 	uint32_t change_prev, change_next; /* of the queue of changes */
 	uint16_t readers_left, klen;
-	uint8_t state;          /* enum disk_state */
-	uint8_t change;         /* enum disk_change: what is queued */
-	uint8_t softpin : 1;    /* else a cache object */
-	uint8_t counted : 1;    /* readers_left counts */
-	uint8_t writing : 1;    /* its bytes are on their way */
-	uint8_t committing : 1; /* a change of it is under way */
-	uint8_t indexed : 1;    /* the index has, or may have, its record */
-	uint8_t doomed : 1;     /* ended while SAVING */
-	uint8_t loading : 1;    /* `slot` is WRITING, being read into */
-	uint8_t corrupt : 1;    /* its bytes were not what they should be */
-	uint8_t again : 1;      /* it changed while a change of it was under way */
-	uint8_t durable : 1;    /* whoever keeps it is to have it on disk */
-	uint8_t wanted;         /* nodes that are to keep it */
+	uint8_t state;      /* enum disk_state */
+	uint8_t change;     /* enum disk_change: what is queued */
+	uint8_t committing; /* enum disk_change: what is under way; another may be queued */
+	uint8_t softpin : 1; /* else a cache object */
+	uint8_t counted : 1; /* readers_left counts */
+	uint8_t writing : 1; /* its bytes are on their way */
+	uint8_t indexed : 1; /* the index has, or may have, its record */
+	uint8_t doomed : 1;  /* ended while SAVING */
+	uint8_t loading : 1; /* `slot` is WRITING, being read into */
+	uint8_t corrupt : 1; /* its bytes were not what they should be */
+	uint8_t durable : 1; /* whoever keeps it is to have it on disk */
+	uint8_t wanted;      /* nodes that are to keep it */
 };
 _Static_assert(sizeof(struct disk_entry) == 96, "an entry");
 

@@ -213,7 +213,9 @@ int master_keep(struct master *master, uint32_t slot)
 	CHECK(kind_at(master, slot) == SLOT_READY);
 	if (!is_secondary(master, slot))
 		return 0;
-	if (list == OBJECT_MOVING)
+	/* Of what was kept here before, a save may be ending that is not wanted any more: two
+	 * at once would each take the other's record for its own. */
+	if (list == OBJECT_MOVING || object->disk != DISK_NONE)
 		return ERR_BUSY;
 	if (turning_has(master, object->block))
 		return ERR_NO_SPACE;

@@ -115,8 +115,8 @@ static void load_undo(struct master *master, uint32_t slot)
 	there->slot = SLOT_NONE;
 	object_at(master, slot)->disk = DISK_NONE;
 	object_drop(master, slot);
-	if (there->state == DISK_ENDING && !there->indexed && !there->committing &&
-		there->change == DISK_NO_CHANGE)
+	if (there->state == DISK_ENDING && !there->indexed &&
+		there->committing == DISK_NO_CHANGE && there->change == DISK_NO_CHANGE)
 		disk_entry_free(master, entry);
 }
 

@@ -445,8 +445,9 @@ void master_hand_done(struct master *master, uint32_t number, const struct held 
  * for what comes and goes; one that is too large for that waits for room. */
 bool master_keep_fits(const struct master *master, uint64_t size, uint32_t klen);
 /* The reverse of master_yield(): this node has taken over to keep the READY copy. 0, also if
- * it did so before. ERR_NO_SPACE: it lies in turning room; ERR_BUSY: it is being moved;
- * ERR_NOT_PERMITTED: its generation is not believed, see master_note_generation(). */
+ * it did so before. ERR_NO_SPACE: it lies in turning room; ERR_BUSY: it is being moved, or was
+ * being saved as it was yielded; ERR_NOT_PERMITTED: its generation is not believed, see
+ * master_note_generation(). */
 int master_keep(struct master *master, uint32_t slot);
 
 /* A node that keeps things may be gone for good: softpin copies, of which some may be the last,

@@ -281,6 +281,8 @@ void window_open_at(struct master *master, struct ticket *ticket, uint32_t near,
 bool disk_lives(const struct disk_entry *entry);
 /* STORED, and not READY in the pool. */
 bool disk_is_only(const struct disk_entry *entry);
+/* Its record is to be stored, or another count of reads in it. */
+bool disk_is_being_put(const struct disk_entry *entry);
 /* Whether the key's object is on disk. One whose bytes are damaged counts as absent, and
  * goes. */
 bool disk_has(struct master *master, const struct index_key *key);

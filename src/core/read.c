@@ -64,13 +64,16 @@ static bool read_ended_on_disk(struct master *master, const struct index_key *ke
 static void read_note_on_disk(struct master *master, uint32_t slot)
 {
 	uint32_t entry = object_at(master, slot)->disk;
+	struct disk_entry *there;
 
 	if (entry == DISK_NONE)
 		return;
-	disk_entry(&master->disk, entry)->readers_left =
-		slot_at(master, slot)->readers_left;
-	/* A save's own record is made when its commit begins. */
-	if (master_is_saved(master, slot) || disk_entry(&master->disk, entry)->committing)
+	there = disk_entry(&master->disk, entry);
+	there->readers_left = slot_at(master, slot)->readers_left;
+	/* A save's own record is made when its commit begins. One that is doomed goes, whatever
+	 * it says. */
+	if (disk_lives(there) &&
+		(there->state == DISK_STORED || there->committing != DISK_NO_CHANGE))
 		disk_change(&master->disk, entry, DISK_PUT);
 }
 

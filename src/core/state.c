@@ -141,8 +141,9 @@ static bool object_has_io(const struct master *master, uint32_t slot)
 		return false;
 	there = disk_entry(&master->disk, entry);
 	if (there->state == DISK_STORED)
-		return there->change == DISK_PUT;
-	return there->state == DISK_SAVING && (there->writing || there->committing);
+		return disk_is_being_put(there);
+	return there->state == DISK_SAVING &&
+	       (there->writing || there->committing != DISK_NO_CHANGE);
 }
 
 static bool is_spared(const struct master *master, uint32_t slot, uint64_t now)

@@ -115,7 +115,7 @@ static bool has_io(const struct master *master, const struct object *object)
 	if (object->disk == DISK_NONE)
 		return false;
 	entry = &master->disk.entries[object->disk];
-	return entry->state == DISK_SAVING || entry->committing ||
+	return entry->state == DISK_SAVING || entry->committing != DISK_NO_CHANGE ||
 	       entry->change != DISK_NO_CHANGE;
 }
 

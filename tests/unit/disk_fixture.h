@@ -5,7 +5,8 @@
  * late as they may, so that a run or an extent that was given away too early shows in what
  * is read back. It refuses what core must never ask for: a write over bytes that a record
  * of the index names or that are being read, a record whose bytes are not there, a drop of
- * what is not there, unless a commit failed that may have been done all the same.
+ * what is not there, unless a commit failed that may have been done all the same, or of
+ * what another object has stored since.
  *
  * Memory    drive_open() to drive_close(). Index and data outlive the core: drive_restart()
  *           is that of the daemon, drive_reboot() that of the host.
@@ -328,11 +329,15 @@ static inline void drive_doubt(struct drive *drive, const struct drive_commit *c
 	}
 }
 
-static inline void drive_drop(struct drive *drive, const struct disk_id *id)
+static inline void drive_drop(struct drive *drive, const struct disk_record *is)
 {
-	struct drive_record *record = drive_record(drive, id);
+	struct drive_record *record = drive_record(drive, &is->id);
 
-	assert_true(record != NULL || drive_is_unsure(drive, id));
+	if (!drive_is_unsure(drive, &is->id)) {
+		assert_non_null(record);
+		assert_int_equal(record->is.generation, is->generation);
+		assert_int_equal(record->is.off, is->off);
+	}
 	if (record != NULL)
 		record->live = false;
 }
@@ -344,7 +349,7 @@ static inline void drive_apply(struct drive *drive, const struct drive_commit *c
 		const struct disk_record *record = &commit->changes[i].record;
 
 		if (commit->changes[i].drop)
-			drive_drop(drive, &record->id);
+			drive_drop(drive, record);
 		else
 			drive_store(drive, record, commit->changes[i].value);
 	}

@@ -239,6 +239,122 @@ static void test_put_again_while_the_old_one_is_written(void **state)
 	drive_close(&drive);
 }
 
+/* A change of the record of "a" is under way: it comes, or has another count of reads. */
+static void old_one_is_committed(
+	struct drive *drive, uint64_t size, bool counted, struct drive_commit *ret)
+{
+	struct put_request put = core_request(&drive->core, "a", size, CORE_SOFTPIN);
+	struct index_key key = core_key("a");
+
+	put.readers = counted ? 5 : 0;
+	(void)drive_put_like(drive, &put);
+	if (counted) {
+		(void)drive_save(drive, "a");
+		assert_int_equal(
+			master_read_ended(&drive->core.master, drive->core.clients[0].cid,
+				1, &key, drive->core.generation, drive->core.now),
+			0);
+	} else {
+		drive_write_out(drive, "a");
+	}
+	drive_must_commit(drive, ret);
+	assert_false(ret->changes[0].drop);
+}
+
+/* A put in its place does not wait, and may have been written out before that commit ends.
+ * `done`: the index has done it, whatever it says. */
+static void put_over(uint64_t size, bool counted, int err, bool done)
+{
+	struct drive drive;
+	struct drive_commit commit;
+	struct put_request put;
+
+	drive_open_usual(&drive);
+	old_one_is_committed(&drive, size, counted, &commit);
+	put = core_request(&drive.core, "a", size, CORE_SOFTPIN);
+	put.replace = true;
+	(void)drive_put_like(&drive, &put);
+	drive_write_out(&drive, "a");
+	if (err != 0 && done)
+		drive_apply(&drive, &commit);
+	drive_commit_end(&drive, &commit, err);
+	assert_true(drive_ends(&drive, "a"));
+	drive.core.now += DISK_RETRY_NS;
+	drive_sync(&drive);
+	assert_false(drive_ends(&drive, "a"));
+	assert_int_equal(drive_only_record(&drive)->is.generation, drive.core.generation);
+	assert_int_equal(drive_use(&drive).objects, 1);
+	drive_move(&drive, "a");
+	(void)drive_load(&drive, "a");
+	drive_assert_bytes(&drive, "a", 2);
+	assert_int_equal(core_remove(&drive.core, "a"), 0);
+	drive_assert_nothing(&drive);
+	drive_close(&drive);
+}
+
+static void test_put_over_the_old_one_while_it_is_committed(void **state)
+{
+	(void)state;
+	for (uint32_t counted = 0; counted < 2; counted++) {
+		for (uint32_t done = 0; done < 2; done++) {
+			put_over(20000, counted, ERR_IO, done);
+			put_over(1000, counted, ERR_IO, done);
+		}
+		put_over(20000, counted, 0, true);
+		put_over(1000, counted, 0, true);
+	}
+}
+
+static void assert_kept_later(struct drive *drive, uint32_t slot)
+{
+	master_yield(&drive->core.master, slot, drive->core.now);
+	core_assert(&drive->core);
+	assert_int_equal(master_keep(&drive->core.master, slot), ERR_BUSY);
+	core_assert(&drive->core);
+}
+
+/* Another node has become the keeper while it was written out, and gives the role back before
+ * that has ended. */
+static void kept_again(uint64_t size, bool is_written)
+{
+	struct drive drive;
+	struct drive_write write;
+	struct drive_commit commit;
+	uint32_t slot;
+
+	drive_open_usual(&drive);
+	slot = drive_put(&drive, "a", size, CORE_SOFTPIN);
+	drive_save_first(&drive, "a");
+	drive_must_write(&drive, &write);
+	if (!is_written)
+		assert_kept_later(&drive, slot);
+	drive_write_end(&drive, &write, 0);
+	if (is_written) {
+		drive_must_commit(&drive, &commit);
+		assert_kept_later(&drive, slot);
+		assert_false(drive_write_begin(&drive, &write));
+		drive_commit_end(&drive, &commit, 0);
+	}
+	assert_int_equal(master_keep(&drive.core.master, slot), 0);
+	core_assert(&drive.core);
+	drive_move(&drive, "a");
+	assert_int_equal(drive_use(&drive).objects, 1);
+	(void)drive_load(&drive, "a");
+	drive_assert_bytes(&drive, "a", 1);
+	assert_int_equal(core_remove(&drive.core, "a"), 0);
+	drive_assert_nothing(&drive);
+	drive_close(&drive);
+}
+
+static void test_kept_again_while_it_is_saved(void **state)
+{
+	(void)state;
+	kept_again(20000, false);
+	kept_again(20000, true);
+	kept_again(1000, false);
+	kept_again(1000, true);
+}
+
 /* ---- errors -------------------------------------------------------------------------- */
 
 static void test_a_failed_write_is_tried_again(void **state)
@@ -614,6 +730,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_put_again_waits_for_the_drop),
 	cmocka_unit_test(test_put_again_while_the_old_one_is_committed),
 	cmocka_unit_test(test_put_again_while_the_old_one_is_written),
+	cmocka_unit_test(test_put_over_the_old_one_while_it_is_committed),
+	cmocka_unit_test(test_kept_again_while_it_is_saved),
 	cmocka_unit_test(test_a_failed_write_is_tried_again),
 	cmocka_unit_test(test_a_failed_commit_is_tried_again),
 	cmocka_unit_test(test_a_failed_drop_is_tried_again),

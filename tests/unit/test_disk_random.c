@@ -1,8 +1,9 @@
 /*
  * Random commands and ends of jobs, in any order and with errors, against a list of what
  * each key must be. A softpin object that was acknowledged is in the pool or on disk at any
- * moment, with its own bytes, also after the daemon or the host went down; at the end all of
- * it can be read, and nothing is left of what was removed.
+ * moment, with its own bytes, also after the daemon or the host went down; the index has the
+ * record of all that is on disk; at the end all of it can be read, and nothing is left of what
+ * was removed.
  *
  *     test_disk_random                  all seeds
  *     DISK_SEED=7 test_disk_random      one
@@ -131,8 +132,26 @@ static void check_key(struct world *world, struct expected *key)
 		key->last.generation);
 }
 
+/* The index has what the core believes to be there. */
+static void check_records(struct drive *drive)
+{
+	const struct disk *disk = &drive->core.master.disk;
+
+	for (uint32_t entry = 0; entry < disk->used; entry++) {
+		const struct disk_entry *there = disk_entry(disk, entry);
+		const struct drive_record *record;
+
+		if (there->state != DISK_STORED)
+			continue;
+		record = drive_record(drive, &there->id);
+		assert_non_null(record);
+		assert_int_equal(record->is.generation, there->generation);
+	}
+}
+
 static void check(struct world *world)
 {
+	check_records(&world->drive);
 	for (uint32_t i = 0; i < KEYS; i++) {
 		struct expected *key = &world->keys[i];
 
@@ -196,6 +215,34 @@ static bool step_put(struct world *world)
 {
 	return step_put_with(world, pick_key(world), pick_size(world),
 		rng_chance(&world->rng, 75), NULL);
+}
+
+/* In the place of what the key has, which nothing waits for. Half of them go to the disk at
+ * once. */
+static bool step_replace(struct world *world)
+{
+	struct drive *drive = &world->drive;
+	struct expected *key = pick_key(world);
+	struct put_request put = core_request(
+		&drive->core, key->name, pick_size(world), rng_chance(&world->rng, 75));
+	uint32_t slot;
+
+	put.replace = true;
+	if (key->removed_count == VERSIONS ||
+		master_put_start(&drive->core.master, &put, NULL, &slot) != PUT_STARTED)
+		return false;
+	core_assert(&drive->core);
+	drive_fill(drive, slot);
+	assert_int_equal(core_end(&drive->core, slot), 0);
+	if (key->there)
+		end(key);
+	key->there = true;
+	key->saved = false;
+	key->last = (struct version){
+		drive->core.generation, put.size, drive->byte, put.softpin};
+	if (rng_chance(&world->rng, 50))
+		drive_save_first(drive, key->name);
+	return true;
 }
 
 static bool step_remove(struct world *world)
@@ -454,6 +501,7 @@ struct step {
 
 static const struct step steps[] = {
 	{"put", step_put, 140},
+	{"replace", step_replace, 60},
 	{"remove", step_remove, 60},
 	{"save", step_save, 60},
 	{"hold", step_hold, 60},
