@@ -290,7 +290,8 @@ static int start_node(struct daemon *daemon)
 		return refuse(daemon, err, "no memory for the tables of a cluster");
 	err = node_start(daemon->node, &recovery);
 	if (err != 0)
-		return refuse(daemon, err, "the pool cannot be adopted");
+		return refuse(daemon, err,
+			"what is in the pool, or on the disk, cannot be adopted");
 	return 0;
 }
 

@@ -209,7 +209,9 @@ int node_start(struct node *node, struct recovery *ret)
 		&node->recovery);
 	clients_finish_start(node);
 	node_log_recovery(node);
-	tier_start(node);
+	err = tier_start(node);
+	if (err != 0)
+		return err;
 	cluster_start(node);
 	*ret = node->recovery;
 	return 0;

@@ -36,7 +36,8 @@ void node_free(struct node *node);
 /* Before node_start(), if env.peer is there. */
 int node_join_cluster(struct node *node, const struct node_cluster *cluster);
 
-/* Adopt what is in the pool, watch the clients that live. */
+/* Adopt what is in the pool and on the disk, watch the clients that live. ERR_TOO_MANY: the disk has
+ * more objects than may be there; nothing of it was changed. The log says which limit. */
 int node_start(struct node *node, struct recovery *ret);
 
 /* ---- events -------------------------------------------------------------- */

@@ -433,22 +433,38 @@ static int adopt_record(struct node *node, const struct tier_record *from, uint6
 	return master_disk_adopt(&node->master, &record, now);
 }
 
-void tier_start(struct node *node)
+/* Their room would be given to others, whose records then stand beside theirs. */
+static int adopt_refuse(const struct node *node, uint64_t too_many)
+{
+	uint32_t limit = node->master.disk.config.object_limit;
+
+	log_line(node->config.log, LOG_LEVEL_ERROR, "start_refused",
+		"objects=%" PRIu64 " limit=%" PRIu32
+		" msg=\"the disk has more objects than may be there: raise "
+		"--disk-objects, "
+		"or --disk-size, of which each takes 512 bytes at least\"",
+		limit + too_many, limit);
+	return ERR_TOO_MANY;
+}
+
+int tier_start(struct node *node)
 {
 	const struct env_tier *env = &node->env.tier;
 	struct tier *tier = &node->tier;
-	uint64_t now = node_now(node), corrupt = 0;
+	uint64_t now = node_now(node), too_many = 0;
 	struct tier_record record;
 
 	if (!tier_is_there(node))
-		return;
+		return 0;
 	for (uint64_t at = 0; env->adopt(env->ctx, at, &record); at++) {
 		int err = adopt_record(node, &record, now);
 
 		tier->adopted += err == 0;
-		tier->refused += err != 0;
-		corrupt += err == ERR_CORRUPT;
+		tier->refused += err == ERR_CORRUPT;
+		too_many += err == ERR_TOO_MANY;
 	}
+	if (too_many > 0)
+		return adopt_refuse(node, too_many);
 	/* What is older than the pool's, and about to go. */
 	tier->dropped = node->master.disk.changes.count;
 	tier->adopted -= MIN(tier->adopted, tier->dropped);
@@ -456,9 +472,10 @@ void tier_start(struct node *node)
 	log_line(node->config.log, tier->refused > 0 ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
 		"disk_adopted",
 		"adopted=%" PRIu64 " dropped=%" PRIu64 " corrupt=%" PRIu64
-		" too_many=%" PRIu64 " bytes=%" PRIu64 " size=%" PRIu64,
-		tier->adopted, tier->dropped, corrupt, tier->refused - corrupt,
-		node->master.disk.bytes, node->master.disk.config.data_size);
+		" bytes=%" PRIu64 " size=%" PRIu64,
+		tier->adopted, tier->dropped, tier->refused, node->master.disk.bytes,
+		node->master.disk.config.data_size);
+	return 0;
 }
 
 /* ---- check --------------------------------------------------------------- */

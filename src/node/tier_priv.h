@@ -151,7 +151,7 @@ void job_go_on(struct node *node, uint32_t number);
 
 int tier_allocate(struct node *node);
 /* After master_recover(): take over what is on disk. */
-void tier_start(struct node *node);
+int tier_start(struct node *node) MUST_CHECK;
 /* Start what can be started. True: there is more to do now. */
 bool tier_step(struct node *node, uint64_t now);
 uint64_t tier_next(const struct node *node);

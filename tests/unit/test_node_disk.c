@@ -66,6 +66,28 @@ static void test_put_of_a_key_on_disk_exists(void **state)
 	want_error(guest.lane, ERR_EXISTS, "1048576 bytes, on disk");
 }
 
+/* Else their room would be given away, and the next start had two records of it. */
+static void test_more_on_disk_than_may_be_is_left_alone(void **state)
+{
+	struct guest guest = attach();
+	uint64_t limit = tier.setup.object_limit;
+
+	(void)state;
+	put_on_disk(&guest, "k", MIB);
+	send_object(&guest, "l", MIB, PUT_SOFTPIN | PUT_DURABLE);
+	pass(SECOND);
+	(void)want_done(guest.lane);
+	sim_kill_daemon(&world);
+	tier.setup.object_limit = 1;
+	assert_int_equal(sim_start_daemon(&world), ERR_TOO_MANY);
+	sim_kill_daemon(&world);
+	tier.setup.object_limit = limit;
+	assert_int_equal(sim_start_daemon(&world), 0);
+	guest = attach();
+	want_bytes(&guest, "k", MIB);
+	want_bytes(&guest, "l", MIB);
+}
+
 static void test_what_is_on_disk_outlives_the_daemon(void **state)
 {
 	struct guest guest = attach();
@@ -346,6 +368,7 @@ static const struct CMUnitTest tests[] = {
 	ON_DISK(test_stat_tells_where_the_bytes_are),
 	ON_DISK(test_put_of_a_key_on_disk_exists),
 	ON_DISK(test_what_is_on_disk_outlives_the_daemon),
+	ON_DISK(test_more_on_disk_than_may_be_is_left_alone),
 	ON_DISK(test_remove_is_answered_after_the_disk_has_it),
 	ON_DISK(test_second_remover_waits_as_well),
 	ON_DISK(test_remove_that_the_disk_refuses_is_told_and_done_later),
