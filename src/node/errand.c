@@ -14,7 +14,6 @@
 #include "node/node_priv.h"
 
 #include "base/check.h"
-#include "base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,8 +136,7 @@ static void errand_settle(
 {
 	const struct dir_call *call = &query->call;
 
-	if (errand->kind == ERRAND_LOADED && call->verdict == DIR_GONE &&
-		!PLANTED(KEPT_COPY))
+	if (errand->kind == ERRAND_LOADED && call->verdict == DIR_GONE)
 		copy_is_stale(node, errand);
 	if (errand->kind == ERRAND_TAKE_OUT && call->verdict == DIR_DONE &&
 		errand->key_size > 0)

@@ -1,20 +1,21 @@
 #!/usr/bin/python3
 """A long run with faults: three nodes, each with a disk and a pool too small for all, 8 clients a
-node, one random fault every 5 s. One node's objects leave its pool for the disk first, another's for
-the other nodes, the third's for what was faster; so that they move all the time, which is counted. Every read is compared. `soak.py [--minutes N] [--seed N]`; `make
-soak MINUTES=N` runs it; $CENOTE_DAEMONS=build-debug has sanitized daemons.
+node, one random fault every 5 s. One node's objects leave its pool for the disk first, another's
+for the other nodes, the third's for what was faster, so that they move all the time, which is
+counted. Every read is compared. `soak.py [--minutes N] [--seed N]`; `make soak MINUTES=N` runs it;
+$CENOTE_DAEMONS=build-debug has sanitized daemons.
 
 Each client has keys of its own and knows what must be under them: it puts on the node of its own,
 reads, replaces and removes on any. Since something is broken most of the time a call may fail as the
-table of faults has it (a link cut, the directory away, a daemon killed), which makes
-that key's state unknown. A wrong byte, or an acknowledged object that is NOT_FOUND or LOST, ends the
-run. One that was removed or replaced and is still seen is counted as stale: a node that is cut off does
-not know better, and one nearly always is.
+table of faults has it (a link cut, the directory away, a daemon killed), which makes that key's
+state unknown. A wrong byte, or an acknowledged object that is NOT_FOUND or LOST, ends the run, with
+all that was done to the key. One that was removed or replaced and is still seen is counted as stale:
+a node that is cut off does not know better, and one nearly always is.
 
 Faults: a daemon killed and started on its pool, a daemon stopped for a while, the directory killed
-and started empty, emptied, a link cut both ways or one way, a node drained for a while. In the end all is healed; everything
-must be readable on every node and is removed, the pools must be empty, and the daemons may have
-neither more descriptors nor much more memory than after the first third.
+and started empty, emptied, a link cut both ways or one way, a node drained for a while. In the end
+all is healed; everything must be readable on every node and is removed, the pools must be empty, and
+the daemons may have neither more descriptors nor much more memory than after the first third.
 """
 
 import argparse
@@ -381,4 +382,6 @@ def arguments():
 
 
 MINUTES, SEED = arguments()
+# Else a sanitized daemon keeps up to 256 MiB of what was freed, and its own memory tells nothing.
+os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":quarantine_size_mb=16"
 main(three_nodes_with_a_fault_every_five_seconds)
