@@ -298,6 +298,7 @@ struct fetch {
 	bool asked_all;      /* every live peer was */
 	bool unreached;      /* but some could not be */
 	bool is_being_put;   /* on this node, and this node is its keeper */
+	bool unkept;         /* the entry names copies alone */
 	bool stopping;       /* of MOVE: nobody wants the bytes any more */
 	uint64_t generation, size;
 	uint32_t flags; /* DIR_SOFTPIN */

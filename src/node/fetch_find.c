@@ -85,8 +85,9 @@ static bool fetch_ask_directory(
 		query->call.generation = fetch->generation;
 		query->call.token = cluster_token(node);
 		query->call.bury_ns = GRAVE_NS;
-		/* As publishing does: what is older may be there. */
-		query->call.lost = !fetch->complete;
+		/* As publishing does: what is older may be there; or who keeps it, which the
+		 * directory has forgotten, while that node is away. */
+		query->call.lost = !fetch->complete || fetch->unkept;
 		query_set_live(node, query);
 	}
 	query_start(node, query, fetch_looked);
@@ -99,7 +100,7 @@ void fetch_look(struct node *node, struct fetch *fetch)
 {
 	fetch->refreshed = fetch->asked_all = fetch->dir_knows = false;
 	fetch->complete = fetch->unreached = false;
-	fetch->is_being_put = false;
+	fetch->is_being_put = fetch->unkept = false;
 	fetch->generation = fetch->size = 0;
 	fetch->sources = (struct sources){.count = 0};
 	fetch->state = FETCH_TURN; /* it has nothing yet */
@@ -121,6 +122,7 @@ static void fetch_found(
 	fetch->generation = entry->generation;
 	fetch->size = entry->size;
 	fetch->flags = entry->flags;
+	fetch->unkept = dir_keeper_count(entry) == 0;
 	sources_find(node, entry, &fetch->sources);
 	if (own_role(node, entry) == DIR_KEEPER)
 		fetch_meets_itself(node, fetch);
