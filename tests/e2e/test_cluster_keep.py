@@ -144,7 +144,8 @@ def one_node_with_a_disk(t, name, *options):
 
 
 def the_disk_or_peers_come_first(t):
-    """As --swapout-first says; and the other of the two when there is no room."""
+    """As --swapout-first says; and the other of the two when there is no room. How many go to a peer
+    that comes first is a matter of speed: one that has just started takes one object at a time."""
     for first in ("disk", "peer"):
         cluster, a = one_node_with_a_disk(t, first, "--swapout-first", first)
         at_a, keys = a.connect(timeout=60), []
@@ -155,7 +156,7 @@ def the_disk_or_peers_come_first(t):
         t.note(f"{first} first: {handed} handed over, {saved} written out; "
                f"{a.stats()['disk']['save_bytes_per_second'] >> 20} MiB/s to the disk, "
                f"{a.cluster('swapout_bytes_per_second') >> 20} MiB/s to the peer")
-        expect(handed == 0 if first == "disk" else handed > 60 and saved > 10, f"{handed} handed, {saved} saved")
+        expect(handed == 0 if first == "disk" else handed > 10 and saved > 10, f"{handed} handed, {saved} saved")
         for key in keys:
             check(cluster[0].connect().get(key), key, 1, MIB)
 
@@ -214,7 +215,7 @@ def every_call_reads_what_was_handed_over(t):
     while put_more.is_alive():
         read_by_every_call(at_b, keys[-4:])
     put_more.join()
-    expect(a.cluster("handed") == b.cluster("kept"), "what one gave the other did not take, once")
+    until(lambda: a.cluster("handed") == b.cluster("kept"), "what one gave the other took, once")
     for node in cluster:
         stats = node.stats()
         expect(stats["node"]["pins"] == 0, f"{node.name} has pins")
