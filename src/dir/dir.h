@@ -142,10 +142,10 @@ enum dir_op {
 	/* The caller holds this generation, READY, as `role`. No entry: it makes one. The same
 	 * generation: it is a holder; a keeper becomes DIR_SECONDARY if there are `wanted`
 	 * others, at least 1 (`entry` is as it is after); of a softpin object it makes the entry
-	 * one of such. A provisional entry of another
-	 * generation, or one of a lower: replaced, DIR_REPLACED, and `entry` is the old. A
-	 * higher one: DIR_OLDER, nothing changes. A tombstone of this or a higher generation:
-	 * DIR_REMOVED. Clears and returns the waiters. */
+	 * one of such. A provisional entry of another generation, or one of a lower: replaced,
+	 * DIR_REPLACED, and `entry` is the old. A higher one: DIR_OLDER, nothing changes. A
+	 * tombstone of this or a higher generation: DIR_REMOVED. Clears and returns the
+	 * waiters. */
 	DIR_OP_ANNOUNCE,
 	/* Leave a tombstone for bury_ns. An entry of this generation goes; of another: stays,
 	 * DIR_DONE all the same. A key has one tombstone, of the highest generation and for as

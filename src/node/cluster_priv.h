@@ -715,10 +715,10 @@ void query_set_live(struct node *node, struct query *query);
 /* Done as soon as the directory can be reached; what does not fit into ERRAND_LIMIT is
  * counted and left to whoever meets the stale entry. */
 void errand_add(struct node *node, const struct errand *like);
-/* The usual: of this node's. */
 /* This node has it no more, unless it is back by then. */
 void errand_leave(struct node *node, const struct dir_id *id, struct msg_bytes key,
 	uint64_t generation);
+/* The usual: of this node's. */
 void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id *id,
 	uint64_t generation);
 /* This node keeps now what the other one (0: nobody) kept, and so says the directory. */
@@ -895,6 +895,8 @@ struct keepers {
 	bool unknown, own;
 };
 
+/* The bit of its place; 0: it is no peer's. */
+uint64_t holder_bit(const struct node *node, const struct dir_holder *holder);
 void keepers_find(
 	const struct node *node, const struct dir_entry *entry, struct keepers *ret);
 /* Of an entry whose keepers are all gone, one of them; 0: some live, or may, or there are none. */

@@ -162,10 +162,8 @@ static uint64_t keepers_places(const struct node *node, const struct dir_entry *
 	uint64_t places = 0;
 
 	for (uint32_t i = 0; i < entry->holder_count; i++) {
-		uint32_t place = peer_find(node, entry->holders[i].node);
-
-		if (entry->holders[i].role == DIR_KEEPER && place != PEER_LIMIT)
-			places |= 1ull << place;
+		if (entry->holders[i].role == DIR_KEEPER)
+			places |= holder_bit(node, &entry->holders[i]);
 	}
 	return places;
 }

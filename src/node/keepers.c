@@ -27,8 +27,7 @@ enum life holder_life(const struct node *node, const struct dir_holder *holder)
 	return peer_is_live(node, &cluster->peers[place]) ? LIFE_LIVES : LIFE_GONE;
 }
 
-/* A bit; 0: it is not a peer's. */
-static uint64_t place_of(const struct node *node, const struct dir_holder *holder)
+uint64_t holder_bit(const struct node *node, const struct dir_holder *holder)
 {
 	uint32_t place = peer_find(node, holder->node);
 
@@ -44,7 +43,7 @@ static void keepers_add(
 		keepers->own |= holder->node == node->cluster.id;
 		if (keepers->first == 0 || holder->node < keepers->first)
 			keepers->first = holder->node;
-		keepers->places |= place_of(node, holder);
+		keepers->places |= holder_bit(node, holder);
 		return;
 	case LIFE_GONE:
 		keepers->dead = holder->node;
@@ -65,7 +64,7 @@ void keepers_find(
 		if (holder->role == DIR_KEEPER)
 			keepers_add(node, ret, holder);
 		else if (holder->role == DIR_SECONDARY)
-			ret->copies |= place_of(node, holder);
+			ret->copies |= holder_bit(node, holder);
 	}
 }
 

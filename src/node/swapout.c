@@ -5,7 +5,7 @@
  *   core wants room, and the disk has none or comes second (--swapout-first)
  *     --a peer has credit--> KEEP to it, under way
  *     --KEPT-------------------> the copy here is secondary, and may leave the pool at once
- *     --NO_SPACE---------------> as before; the peer is asked for less alone until its next beat
+ *     --NO_SPACE---------------> as before; until its next beat the peer is asked for less alone
  *     --TOO_MANY---------------> as before; it has others to take over first
  *     --EXISTS-----------------> as before, and announced; it keeps it already, beside this node
  *                                or since an earlier offer

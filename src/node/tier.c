@@ -441,8 +441,7 @@ static int adopt_refuse(const struct node *node, uint64_t too_many)
 	log_line(node->config.log, LOG_LEVEL_ERROR, "start_refused",
 		"objects=%" PRIu64 " limit=%" PRIu32
 		" msg=\"the disk has more objects than may be there: raise "
-		"--disk-objects, "
-		"or --disk-size, of which each takes 512 bytes at least\"",
+		"--disk-objects, or --disk-size, of which each takes 512 bytes\"",
 		limit + too_many, limit);
 	return ERR_TOO_MANY;
 }

@@ -5,9 +5,10 @@
  *   announced, and secondary in the entry --no other is up-----------------> kept as before;
  *     |                                       announced again when one is back, or gone
  *     |--all keepers are gone--HAND_OVER from one--> kept as before, and so says the entry
- *     '--HAVE to the others--> enough of them keep it, and nothing has changed since: secondary here
- *                          '--one has a copy, or nothing: the entry is wrong; announced again, and
- *                             by then that one has put it right
+ *     '--HAVE to the others--> as many as are wanted keep it, and nothing has changed since:
+ *                          |   secondary here
+ *                          '--one has a copy, or nothing: the entry is wrong; announced again,
+ *                             and by then that one has put it right
  *
  * The directory alone is not to be believed. One that went back to an earlier state names who
  * kept the object then: who has given it away since, and whose copy may go or is gone. Nor is
@@ -107,7 +108,7 @@ static void yield_take_back(struct node *node, const struct query *of, uint64_t 
 	query_start(node, query, yield_took_back);
 }
 
-/* ---- the others' word ----------------------------------------------------- */
+/* ---- the others' word ---------------------------------------------------- */
 
 static bool yield_stands(struct node *node, const struct yielding *yielding)
 {

@@ -80,7 +80,7 @@ class Soaked:
         raise Failure("\n".join([f"{key}, known as {self.known.get(key)}: {error!r}", *self.done[key]]))
 
     def noted(self, what, key, store, call, *args, **kwargs):
-        began, end = time.monotonic(), "done"
+        began, end = time.monotonic(), None
         try:
             answer = call(*args, **kwargs)
             end = f"done {answer}"
@@ -123,7 +123,7 @@ class Soaked:
         replace = key not in self.known or self.known[key] is not None
         replicas = 2 if self.dice.random() < TWICE else 1
         if self.call("put", key, self.me.store, put, self.me.store, key, self.version, size, softpin=True,
-                      replace=replace, replicas=replicas):
+                     replace=replace, replicas=replicas):
             self.known[key] = (self.version, size)
             self.moved += size
 

@@ -135,6 +135,15 @@ static inline void keeps(unsigned peer, const char *key, uint64_t generation,
 	keeps_as(peer, 1, key, generation, size, flags);
 }
 
+/* It has it no more, and says so. */
+static inline void peer_has_no_more(unsigned peer, const char *key, uint64_t generation)
+{
+	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_LEAVE,
+						  .id = id_of(key),
+						  .generation = generation}),
+		DIR_DONE);
+}
+
 /* The directory has this node as the keeper then, though it has nothing, and not the peer. */
 static inline void hands_over_to_this(unsigned peer, const char *key, uint64_t generation)
 {
@@ -152,10 +161,7 @@ static inline void hands_over_to_this(unsigned peer, const char *key, uint64_t g
 	assert_int_equal(dir_mem_apply(&at->port, &at->answered), 0);
 	dir_mem_answer(&at->port, &at->answered);
 	assert_int_equal(at->answered.verdict, DIR_DONE);
-	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_LEAVE,
-						  .id = id_of(key),
-						  .generation = generation}),
-		DIR_DONE);
+	peer_has_no_more(peer, key, generation);
 }
 
 /* What the entry of the key has this node for; 0: for nothing. */

@@ -488,10 +488,7 @@ static void test_role_is_not_taken_beside_its_own(void **state)
 	ask_keep(0);
 	gives_wanted(0, 2);
 	want_kept();
-	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_LEAVE,
-					       .id = id_of(KEY),
-					       .generation = GENERATION}),
-		DIR_DONE);
+	peer_has_no_more(0, KEY, GENERATION);
 	ask_keep(peer_id(0));
 	assert_int_equal(want_answer_error(0, CHANNEL), ERR_EXISTS);
 	assert_true(is_kept(KEY));
@@ -747,8 +744,8 @@ static void test_rebuild_of_one_that_fits_nowhere_holds_up_no_other(void **state
 		(void)want_done(guest.lane);
 	}
 	turn(SECOND);
-	world.node->config.rebuild_rate =
-		40960; /* so that one is asked after the other */
+	/* So that one is asked after the other. */
+	world.node->config.rebuild_rate = 40960;
 	credit(1, MIB);
 	for (unsigned i = 0; i < 1000 && count_keeps() == 0; i++)
 		turn(SECOND / 200);
@@ -809,10 +806,7 @@ static void test_role_is_left_to_as_many_as_are_wanted(void **state)
 	others_announce(generation);
 	has(0, generation);
 	assert_true(is_kept(KEY)); /* the other has not answered yet */
-	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_LEAVE,
-					       .id = id_of(KEY),
-					       .generation = generation}),
-		DIR_DONE);
+	peer_has_no_more(1, KEY, generation);
 	reply_error(want_ask(1, MSG_TYPE_HAVE), ERR_NOT_FOUND);
 	turn(SECOND);
 	assert_true(is_kept(KEY));
@@ -1147,10 +1141,7 @@ static void test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for(void **sta
 	ASK(0, CHANNEL, lacking, .key = text(KEY), .generation = generation);
 	turn(5 * SECOND);
 	assert_int_equal(count_keeps(), 0); /* it keeps it, says the directory */
-	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_LEAVE,
-					       .id = id_of(KEY),
-					       .generation = generation}),
-		DIR_DONE);
+	peer_has_no_more(0, KEY, generation);
 	turn(10 * SECOND);
 	assert_int_equal(count_keeps(), 0);
 	credit(2, MIB);

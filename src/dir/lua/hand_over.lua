@@ -6,11 +6,7 @@ local keeps = own and string.sub(own, 17) == KEEPER
 
 -- One keeper more.
 local function keep_too()
-	local keepers = 0
-	for field, holder in pairs(e) do
-		if is_of(field, 'h') and string.sub(holder, 17) == KEEPER then keepers = keepers + 1 end
-	end
-	if keepers >= tonumber(e.w) then return answer(EXISTS) end
+	if count_keepers(node) >= tonumber(e.w) then return answer(EXISTS) end
 	if not hold(node, incarnation, KEEPER) then return answer(GONE) end
 	return save(DONE, nil, true)
 end

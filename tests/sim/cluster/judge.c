@@ -276,9 +276,10 @@ static bool has_lost(const struct sim *sim, uint32_t key)
 /* A directory that went back names a pool that is lost since: it may have kept it to the last. */
 static bool may_seem_lost(const struct sim *sim, const struct put *put)
 {
+	if (sim->registry.forgot_ns <= put->began_ns)
+		return false;
 	for (unsigned i = 0; i < sim->profile.hosts; i++) {
-		if (sim->hosts[i].lost_ns > put->began_ns &&
-			sim->registry.forgot_ns > put->began_ns)
+		if (sim->hosts[i].lost_ns > put->began_ns)
 			return true;
 	}
 	return false;
