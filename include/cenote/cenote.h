@@ -281,9 +281,10 @@ int cenote_wait(struct cenote *store, struct cenote_key key, int64_t timeout_ms)
 
 /* End the object, whoever reads it: running reads finish. When this returns no node that
  * can be reached finds it any more; one that cannot learns of it when it is back.
- * NOT_FOUND: there was none, which counts as done. UNAVAILABLE: a node that has it did not
- * say in time that it is ended there, and is told again; or nobody can tell whether there
- * is one. A put of the key under way ends with REMOVED. */
+ * NOT_FOUND: there was none, which counts as done; but 0 if the daemon ended meanwhile and
+ * there is none after, as this call may have ended it. UNAVAILABLE: a node that has it did
+ * not say in time that it is ended there, and is told again; or nobody can tell whether
+ * there is one. A put of the key under way ends with REMOVED. */
 int cenote_remove(struct cenote *store, struct cenote_key key);
 
 /* The same of every object whose key starts with `prefix` (size 0: all), on all nodes, in

@@ -299,7 +299,7 @@ static size_t remove_encode(struct batch *batch, size_t index, void *buffer, siz
 static void remove_reply(
 	struct batch *batch, size_t index, const void *reply, size_t size)
 {
-	int err = reply_expect(reply, size, MSG_TYPE_DONE);
+	int err = removed(&batch->call, reply_expect(reply, size, MSG_TYPE_DONE));
 
 	*items_result(batch->items,
 		index) = err == 0 ? client_fault(FAULT_CLIENT_AFTER_REMOVE) : err;

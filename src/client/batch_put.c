@@ -24,6 +24,7 @@ struct putting {
 	uint64_t hash;                 /* of its key, to tell keys apart at a glance */
 	struct attachment *attachment; /* NULL: not started */
 	struct msg_put_started started;
+	bool is_unknown; /* it may have been done: not to be put again */
 };
 
 struct put_batch {
@@ -199,9 +200,11 @@ static size_t end_encode(struct batch *batch, size_t index, void *buffer, size_t
 static void end_reply(struct batch *batch, size_t index, const void *reply, size_t size)
 {
 	struct put_batch *puts = batch->arg;
-	int err = put_done(reply, size, &puts->puttings[index].put.keepers);
+	struct putting *putting = &puts->puttings[index];
+	int err = put_ended(&batch->call, put_done(reply, size, &putting->put.keepers));
 
-	puts->puttings[index].attachment = NULL;
+	putting->attachment = NULL;
+	putting->is_unknown = err == ERR_UNAVAILABLE && batch->call.is_repeated;
 	*items_result(batch->items,
 		index) = err == 0 ? client_fault(FAULT_CLIENT_AFTER_PUT_END) : err;
 }
@@ -273,11 +276,11 @@ static size_t chunk_count(const struct put_batch *puts, const size_t *indices,
 static void chunk_alone(struct put_batch *puts, const size_t *indices, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
+		struct putting *putting = &puts->puttings[indices[i]];
 		int *result = items_result(&puts->items, indices[i]);
 
-		if (count == 1 || is_for_want_of_time(*result))
-			*result = put_run(&puts->puttings[indices[i]].put, puts->store,
-				puts->deadline);
+		if (count == 1 || (is_for_want_of_time(*result) && !putting->is_unknown))
+			*result = put_run(&putting->put, puts->store, puts->deadline);
 	}
 }
 

@@ -106,6 +106,7 @@ struct call {
 	uint64_t deadline;
 	size_t reply_size; /* in lane->in */
 	bool is_answered;  /* the daemon spoke; a failure is its own word */
+	bool is_repeated; /* the daemon ended before it answered this, and may have done it */
 };
 
 /* ---- error.c ------------------------------------------------------------- */
@@ -272,6 +273,8 @@ size_t take_encode(const struct held *held, uint64_t op, void *buffer, size_t si
 int key_call_begin(
 	struct call *call, struct cenote *store, struct cenote_key key) MUST_CHECK;
 int stat_decode(const void *reply, size_t size, struct cenote_stat *ret_stat) MUST_CHECK;
+/* What the answer to REMOVE means for who called. */
+int removed(const struct call *call, int err) MUST_CHECK;
 
 /* ---- put.c --------------------------------------------------------------- */
 
@@ -295,6 +298,8 @@ int put_init(struct put *put, struct cenote *store, struct cenote_key key,
 int put_permit(struct cenote *store) MUST_CHECK;
 /* What DONE says of it. */
 int put_done(const void *reply, size_t size, uint16_t *ret_keepers) MUST_CHECK;
+/* What the answer to PUT_END means for who called. */
+int put_ended(const struct call *call, int err) MUST_CHECK;
 /* The whole put, over a call of its own; put->keepers or an error. */
 int put_run(struct put *put, struct cenote *store, uint64_t deadline) MUST_CHECK;
 size_t put_small_encode(const struct put *put, struct lane *lane, void *buffer,

@@ -160,6 +160,7 @@ int call_begin(struct call *call, struct cenote *store, uint64_t deadline)
 	if (err == 0 &&
 		atomic_load_explicit(&store->read_count, memory_order_relaxed) > 0)
 		reads_flush(call);
+	call->is_repeated = false;
 	return err;
 }
 
@@ -236,6 +237,8 @@ int call_exchange(struct call *call, size_t size, enum call_judge judge)
 	int64_t got;
 	int err;
 
+	if (call->is_answered)
+		call->is_repeated = false;
 	call->is_answered = false;
 	if (store_attachment(call->store, &err) == NULL)
 		return err; /* forked in a callback: the lane is the parent's */
@@ -249,8 +252,10 @@ int call_exchange(struct call *call, size_t size, enum call_judge judge)
 	if (err != 0)
 		return call_lost(call, err);
 	got = socket_receive(lane->fd, lane->in, MSG_SIZE_MAX, until, NULL);
-	if (got < 0)
+	if (got < 0) {
+		call->is_repeated = true;
 		return call_lost(call, (int)got);
+	}
 	call->reply_size = (size_t)got;
 	call->is_answered = true;
 	return 0;

@@ -153,6 +153,12 @@ int cenote_wait(struct cenote *store, struct cenote_key key, int64_t timeout_ms)
 
 /* ---- remove, take -------------------------------------------------------- */
 
+int removed(const struct call *call, int err)
+{
+	/* It may have been there the first time. */
+	return err == ERR_NOT_FOUND && call->is_repeated ? 0 : err;
+}
+
 int cenote_remove(struct cenote *store, struct cenote_key key)
 {
 	struct msg_remove msg = {.key = key_bytes(key)};
@@ -169,7 +175,7 @@ int cenote_remove(struct cenote *store, struct cenote_key key)
 				CALL_DAEMON); /* it waits for the disk */
 		} while (err == CALL_AGAIN);
 		if (err == 0)
-			err = call_expect(&call, MSG_TYPE_DONE);
+			err = removed(&call, call_expect(&call, MSG_TYPE_DONE));
 		if (err == 0)
 			err = client_fault(FAULT_CLIENT_AFTER_REMOVE);
 	}

@@ -230,6 +230,16 @@ int put_done(const void *reply, size_t size, uint16_t *ret_keepers)
 	return err;
 }
 
+int put_ended(const struct call *call, int err)
+{
+	/* It may have been done the first time, and have left the pool since. */
+	if (err == ERR_NOT_FOUND && call->is_repeated)
+		err = client_fail(ERR_UNAVAILABLE,
+			"the daemon ended during the put: whether it was done is not "
+			"known");
+	return err;
+}
+
 static int put_expect_done(struct call *call, uint16_t *ret_keepers)
 {
 	int err = call_expect(call, MSG_TYPE_DONE);
@@ -242,7 +252,6 @@ static int put_end(struct call *call, struct attachment *attachment, uint32_t sl
 	uint64_t life, uint16_t *ret_keepers)
 {
 	struct msg_put_end msg = {.slot = slot, .life = life};
-	bool is_first = true;
 	int err;
 
 	do {
@@ -253,16 +262,10 @@ static int put_end(struct call *call, struct attachment *attachment, uint32_t sl
 		err = call_exchange(call,
 			msg_put_end_encode(call->lane->out, MSG_SIZE_MAX, &msg),
 			CALL_DAEMON); /* a durable one waits for the disk */
-		is_first = is_first && err != CALL_AGAIN;
 	} while (err == CALL_AGAIN);
 	if (err == 0)
 		err = put_expect_done(call, ret_keepers);
-	/* It may have been done the first time, and have left the pool since. */
-	if (err == ERR_NOT_FOUND && !is_first)
-		err = client_fail(ERR_UNAVAILABLE,
-			"the daemon ended during the put: whether it was done is not "
-			"known");
-	return err;
+	return put_ended(call, err);
 }
 
 static int put_small(struct call *call, struct put *put)

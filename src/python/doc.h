@@ -141,12 +141,13 @@
 	"Mark as used, so that reclaim takes others first. Protects nothing.\n\n" \
 	"NotFound."
 
-#define DOC_REMOVE                                                                  \
-	"remove($self, key, /)\n--\n\n"                                             \
-	"End the object, whoever reads it: running reads finish. True: it was\n"    \
-	"there; False: it was not, which counts as done. A put of the key under\n"  \
-	"way ends with Removed. No node that can be reached finds it afterwards;\n" \
-	"one that cannot learns of it when it is back."
+#define DOC_REMOVE                                                               \
+	"remove($self, key, /)\n--\n\n"                                          \
+	"End the object, whoever reads it: running reads finish. True: it was\n" \
+	"there, or the daemon ended meanwhile and it may have been; False: it\n" \
+	"was not, which counts as done. A put of the key under way ends with\n"  \
+	"Removed. No node that can be reached finds it afterwards; one that\n"   \
+	"cannot learns of it when it is back."
 
 #define DOC_REMOVE_PREFIX                                                              \
 	"remove_prefix($self, prefix, /)\n--\n\n"                                      \
