@@ -111,9 +111,10 @@ void master_copy_know(
 	there->counted = said->counted;
 	there->readers_left = said->readers_left;
 	there->wanted = keepers_wanted(said->wanted);
-	there->flags &= ~(uint32_t)(SLOT_EXPIRES | SLOT_DURABLE);
+	there->flags &= ~(uint32_t)(SLOT_EXPIRES | SLOT_DURABLE | SLOT_UNLISTED);
 	there->flags |= (said->expires != UINT64_MAX ? SLOT_EXPIRES : 0u) |
-			(said->durable ? SLOT_DURABLE : 0u);
+			(said->durable ? SLOT_DURABLE : 0u) |
+			(said->unlisted ? SLOT_UNLISTED : 0u);
 }
 
 static void copy_show(struct master *master, uint32_t slot, uint64_t now)

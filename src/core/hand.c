@@ -221,7 +221,7 @@ int master_keep(struct master *master, uint32_t slot)
 		return ERR_NO_SPACE;
 	if (!generation_is_known(master, slot_at(master, slot)->generation))
 		return ERR_NOT_PERMITTED;
-	slot_at(master, slot)->flags &= ~(uint32_t)SLOT_SECONDARY;
+	slot_at(master, slot)->flags &= ~(uint32_t)(SLOT_SECONDARY | SLOT_UNLISTED);
 	if (list != OBJECT_PARKED)
 		object_list_ready(master, slot, list == OBJECT_ACTIVE);
 	master->cluster.kept++;

@@ -88,6 +88,7 @@ void master_held_at(const struct master *master, uint32_t slot, struct held *ret
 		.wanted = keepers_wanted(there->wanted),
 		.softpin = (there->flags & SLOT_SOFTPIN) != 0,
 		.secondary = is_secondary(master, slot),
+		.unlisted = (there->flags & SLOT_UNLISTED) != 0,
 		.durable = (there->flags & SLOT_DURABLE) != 0,
 	};
 }
@@ -201,6 +202,14 @@ void master_held_end(struct master *master, const struct held *held, uint64_t no
 		object_end(master, slot, now);
 	else if (entry != DISK_NONE)
 		disk_end(master, entry, now);
+}
+
+void master_held_list(struct master *master, const struct held *held)
+{
+	uint32_t slot = held_slot(master, held);
+
+	if (slot != SLOT_NONE)
+		slot_at(master, slot)->flags &= ~(uint32_t)SLOT_UNLISTED;
 }
 
 void master_held_yield(struct master *master, const struct held *held, uint64_t now)

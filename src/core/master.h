@@ -379,6 +379,7 @@ struct copy_request {
 	uint64_t expires; /* here; UINT64_MAX = never */
 	uint16_t readers_left, wanted;
 	bool softpin, counted, durable;
+	bool unlisted; /* no directory knows that it comes here */
 };
 
 /*
@@ -462,6 +463,7 @@ struct held {
 	uint64_t hash;    /* of the key, as this pool has it */
 	uint16_t wanted;  /* nodes that are to keep it, at least 1 */
 	bool softpin, secondary, durable;
+	bool unlisted; /* see struct copy_request; until master_held_list() */
 };
 
 /* What is READY or on disk, from the cursor on (0: from the start), looking at no more than
@@ -477,6 +479,8 @@ bool master_held_look(const struct master *master, const struct index_key *key,
 /* Whether it is still there; *ret_slot: where it is READY, SLOT_NONE: it is only on disk. */
 bool master_held_find(
 	const struct master *master, const struct held *held, uint32_t *ret_slot);
+/* A directory names this node as having it. */
+void master_held_list(struct master *master, const struct held *held);
 /* Its entry, if it is only on disk; DISK_NONE: it is not. */
 uint32_t master_held_entry(const struct master *master, const struct held *held);
 /* End it here, if it is still there. */

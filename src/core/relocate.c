@@ -149,7 +149,8 @@ void master_move_done(struct master *master, bool copied, uint64_t now)
 	/* Since the copy was opened, reads may have ended, and another node may have become
 	 * the keeper. */
 	slot_at(master, to)->readers_left = slot_at(master, from)->readers_left;
-	slot_at(master, to)->flags |= slot_at(master, from)->flags & SLOT_SECONDARY;
+	slot_at(master, to)->flags |= slot_at(master, from)->flags &
+				      (SLOT_SECONDARY | SLOT_UNLISTED);
 	object_arrive(master, to, object_at(master, from)->active, now);
 	master->stats.relocated++;
 	master->stats.relocated_bytes += run_bytes(master, to);

@@ -89,12 +89,13 @@ struct peer {
 	char endpoint[DIR_ENDPOINT_MAX];
 	uint64_t
 		heard_ns; /* last, over either connection; when it was met, before that */
-	uint64_t answered_ns; /* the same for answers alone */
-	uint64_t member_ns;   /* when the directory named it last */
-	uint64_t retry_ns;    /* when to connect again, */
-	uint64_t backoff_ns;  /* after that much */
-	uint64_t beat_ns;     /* when it is to be told that we live */
-	bool beating;         /* it has not answered the last time yet */
+	uint64_t answered_ns;    /* the same for answers alone */
+	uint64_t member_ns;      /* when the directory named it last */
+	uint64_t retry_ns;       /* when to connect again, */
+	uint64_t backoff_ns;     /* after that much */
+	uint64_t beat_ns;        /* when it is to be told that we live */
+	bool beating;            /* it has not answered the last time yet */
+	uint64_t told_epochs_ns; /* when its last own beat came */
 	uint64_t
 		refused_ns; /* when it was told last that this is not the peer; 0 = never */
 	bool was_gone;      /* since it was up last */
@@ -291,6 +292,7 @@ struct fetch {
 	uint64_t ended;   /* a generation that was removed since it looked, or all */
 	uint64_t looked;  /* ops that joined up to here share what it finds absent */
 	uint64_t joined;  /* the generation of whose entry this node is a loader, or 0 */
+	uint64_t listed;  /* that of the entry which names this node, or 0 */
 	uint64_t owes_leave; /* the same, of an errand that would have said LEAVE */
 	bool dir_knows;      /* the directory answered, */
 	bool complete;       /* and what it does not have is absent */
@@ -617,9 +619,12 @@ uint64_t peers_without_disk(const struct node *node); /* that said so, a bit eac
 bool peers_any_beside(const struct node *node, uint64_t places);
 /* Some are live and cannot be asked now. */
 bool peers_any_suspect(const struct node *node);
+/* All that are up are told of this node, now. */
+void peers_beat(struct node *node);
 /* What a BEAT or BEATEN brought. */
-void peer_take_beat(struct node *node, uint32_t place, uint64_t free_bytes,
-	uint64_t generation, const void *epochs, size_t size);
+void peer_take_beat(
+	struct node *node, uint32_t place, uint64_t free_bytes, uint64_t generation);
+void peer_take_epochs(struct node *node, uint32_t place, const void *epochs, size_t size);
 
 /* ---- replaced.c: nodes that are gone for good ---------------------------- */
 
@@ -747,6 +752,9 @@ uint64_t complete_epoch(const struct node *node, const struct dir_id *id);
 bool directory_knows_all(const struct node *node, const struct dir_id *id);
 /* The directory's part with this key cannot be reached, so that it need not be waited for. */
 bool directory_is_away(const struct node *node, const struct dir_id *id);
+/* What the directory cannot name may come here from now on: all others ask and tell this node, too,
+ * until it has announced all. They hear of it before whatever else they are asked. */
+void epoch_reopen(struct node *node, const struct dir_id *id);
 /* The query announces this, which is here. */
 void announce_fill(struct node *node, struct query *query, const struct held *held);
 /* What came of that; `key`: {NULL, 0} if it is not known. */

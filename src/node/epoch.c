@@ -184,6 +184,19 @@ static void held_has_replaced(
 	superseded_add(node, &query->held, &query->call.entry, key);
 }
 
+/* No entry has it. What has come to be kept here since it was asked for is announced. */
+static void unlisted_is_gone(
+	struct node *node, const struct query *query, struct msg_bytes key)
+{
+	uint32_t slot;
+
+	if (master_held_find(&node->master, &query->held, &slot) && slot != SLOT_NONE &&
+		(node->share->slots[slot].flags & SLOT_SECONDARY) != 0)
+		held_is_over(node, query, key);
+	else
+		domain_failed(node, query->call.domain);
+}
+
 static void announced(struct node *node, const struct query *query, struct msg_bytes key)
 {
 	const struct held *held = &query->held;
@@ -199,10 +212,13 @@ static void announced(struct node *node, const struct query *query, struct msg_b
 	case DIR_REPLACED:
 		held_has_replaced(node, query, key);
 		break;
+	case DIR_GONE:
+		unlisted_is_gone(node, query, key);
+		return;
 	case DIR_DONE:
 	case DIR_ABSENT:
 	case DIR_EXISTS:
-	case DIR_GONE:
+		master_held_list(&node->master, held);
 		if (!held->secondary)
 			yield_run(node, query, key);
 		/* It is READY, and its put may not have lived to say so. */
@@ -278,7 +294,9 @@ void announce_fill(struct node *node, struct query *query, const struct held *he
 static bool announce(struct node *node, const struct held *held)
 {
 	struct dir_id id = {{held->id.word[0], held->id.word[1]}};
-	struct query *query = query_new(node, DIR_OP_ANNOUNCE, &id);
+	/* What no entry has named is not to make one: it may have been removed. */
+	struct query *query = query_new(
+		node, held->unlisted ? DIR_OP_LOADED : DIR_OP_ANNOUNCE, &id);
 
 	if (query == NULL)
 		return false;
@@ -413,6 +431,31 @@ uint64_t epochs_next(const struct node *node)
 			return cluster->announcer.retry_ns;
 	}
 	return UINT64_MAX;
+}
+
+static void domain_reopen(struct node *node, struct domain *domain)
+{
+	bool was_finished = domain->finished != 0;
+
+	domain->finished = 0;
+	domain->wanted |= domain->epoch != 0;
+	if (!was_finished)
+		return;
+	peers_beat(node);
+	cluster_changed(node);
+}
+
+void epoch_reopen(struct node *node, const struct dir_id *id)
+{
+	struct cluster *cluster = &node->cluster;
+	uint32_t number = cluster->dir.domain_of(cluster->dir.ctx, id);
+
+	if (PLANTED(UNTOLD_REOPENED))
+		return;
+	for (uint32_t i = 0; i < DIR_DOMAINS; i++) {
+		if (i == number || number >= DIR_DOMAINS)
+			domain_reopen(node, &cluster->domains[i]);
+	}
 }
 
 void announce_all(struct node *node)

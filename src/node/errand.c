@@ -100,17 +100,22 @@ bool errand_is_there(const struct node *node, enum errand_kind kind,
 
 /* ---- what came of it ----------------------------------------------------- */
 
-/* The entry has not this copy's generation any more, so the copy must go. What has come to be
- * kept here meanwhile must not, if the directory has only forgotten it. */
-static void copy_is_stale(struct node *node, const struct errand *errand)
+/* `gone`: the entry has not this copy's generation any more, so the copy must go. What has come to
+ * be kept here meanwhile must not, if the directory has only forgotten it. */
+static void copy_is_settled(struct node *node, const struct errand *errand, bool gone)
 {
 	struct index_key key = key_of(node, errand->key, errand->key_size);
 	struct errand announce = *errand;
 	struct held held;
 	uint64_t generation;
+	bool there = master_held_look(&node->master, &key, errand->generation, &held);
 
-	if (master_held_look(&node->master, &key, errand->generation, &held) &&
-		held.softpin && !held.secondary) {
+	if (!gone) {
+		if (there)
+			master_held_list(&node->master, &held);
+		return;
+	}
+	if (there && held.softpin && !held.secondary) {
 		announce.kind = ERRAND_ANNOUNCE;
 		errand_add(node, &announce);
 		return;
@@ -136,8 +141,8 @@ static void errand_settle(
 {
 	const struct dir_call *call = &query->call;
 
-	if (errand->kind == ERRAND_LOADED && call->verdict == DIR_GONE)
-		copy_is_stale(node, errand);
+	if (errand->kind == ERRAND_LOADED)
+		copy_is_settled(node, errand, call->verdict == DIR_GONE);
 	if (errand->kind == ERRAND_TAKE_OUT && call->verdict == DIR_DONE &&
 		errand->key_size > 0)
 		holders_drop(node, errand->key, errand->key_size, &call->entry);

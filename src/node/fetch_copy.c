@@ -328,6 +328,7 @@ static void fetch_take_replica(struct node *node, struct fetch *fetch,
 		.wanted = msg->wanted,
 		.counted = (msg->flags & REPLICA_COUNTED) != 0,
 		.durable = (msg->flags & PUT_DURABLE) != 0,
+		.unlisted = fetch->listed != fetch->generation,
 	};
 
 	source_lease_take(&fetch->lease, ask->peer, msg);

@@ -193,6 +193,7 @@ static void fetch_note_join(
 	if (call->err != 0)
 		return;
 	fetch->joined = 0;
+	fetch->listed = call->verdict == DIR_DONE ? entry->generation : 0;
 	if (call->verdict == DIR_DONE && own_role(node, entry) != DIR_KEEPER &&
 		generation_here(node, &key) != entry->generation)
 		fetch->joined = entry->generation;
@@ -293,6 +294,8 @@ static void fetch_have(struct node *node, struct fetch *fetch)
 	struct index_key key = fetch_key(fetch);
 	uint64_t places;
 
+	if (!fetch->dir_knows)
+		epoch_reopen(node, &fetch->id);
 	fetch->state = FETCH_HAVE;
 	fetch->asked_all = true;
 	fetch->sources.count = 0;

@@ -70,7 +70,7 @@ static struct fetch *fetch_new(struct node *node, const struct op *op)
 	fetch->hash = op->key.hash;
 	fetch->id = op->id;
 	fetch->waiters = 0;
-	fetch->joined = fetch->owes_leave = 0;
+	fetch->joined = fetch->listed = fetch->owes_leave = 0;
 	fetch->generation = 0;
 	fetch->promised = 0;
 	list_move_tail(fetch_bucket(node, &op->id), &fetch->entry);

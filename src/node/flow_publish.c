@@ -558,6 +558,10 @@ static bool publish_step(struct node *node, struct op *op, bool *ret_published)
 		return !*ret_published;
 	case PUBLISH_SEND:
 		publish_leave_replaced(node, op);
+		/* One that replaces, once sent, waits for its answer, past its deadline. */
+		if (directory_is_away(node, &op->id))
+			return publish_again(
+				node, op, PUBLISH_SEND, "the directory is away");
 		if (name_has_lapsed(node))
 			return publish_again(node, op, PUBLISH_SEND,
 				"this node is not among the members yet");

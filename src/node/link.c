@@ -250,6 +250,7 @@ void peer_hello_run(struct node *node, struct op *op)
 
 void beat_run(struct node *node, struct op *op)
 {
+	uint32_t place = op->lane->link->peer;
 	uint8_t epochs[BEAT_EPOCHS_SIZE];
 	struct msg_beaten answer;
 	struct msg_beat msg;
@@ -258,8 +259,9 @@ void beat_run(struct node *node, struct op *op)
 		refuse_broken(node, op);
 		return;
 	}
-	peer_take_beat(node, op->lane->link->peer, msg.free_bytes, msg.generation,
-		msg.epochs.data, msg.epochs.size);
+	peer_take_beat(node, place, msg.free_bytes, msg.generation);
+	peer_take_epochs(node, place, msg.epochs.data, msg.epochs.size);
+	node->cluster.peers[place].told_epochs_ns = node_now(node);
 	answer = (struct msg_beaten){
 		.free_bytes = keep_credit(node),
 		.generation = node->master.last_generation,

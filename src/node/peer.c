@@ -348,8 +348,14 @@ static void peer_connect(struct node *node, uint32_t place)
 
 /* ---- whether they live --------------------------------------------------- */
 
-void peer_take_beat(struct node *node, uint32_t place, uint64_t free_bytes,
-	uint64_t generation, const void *epochs, size_t size)
+void peer_take_beat(
+	struct node *node, uint32_t place, uint64_t free_bytes, uint64_t generation)
+{
+	peer_at(node, place)->free_bytes = free_bytes;
+	peer_note_generation(node, place, generation);
+}
+
+void peer_take_epochs(struct node *node, uint32_t place, const void *epochs, size_t size)
 {
 	struct peer *peer = peer_at(node, place);
 	uint32_t count = (uint32_t)MIN(size / 8, (size_t)DIR_DOMAINS);
@@ -363,8 +369,6 @@ void peer_take_beat(struct node *node, uint32_t place, uint64_t free_bytes,
 		peer->epochs[i] = le64toh(epoch);
 	}
 	peer->epoch_count = count;
-	peer->free_bytes = free_bytes;
-	peer_note_generation(node, place, generation);
 	if (changed)
 		cluster_changed(node);
 }
@@ -378,8 +382,10 @@ static void peer_beaten(
 	if (err != 0 || msg_beaten_decode(message, size, &msg) != 0)
 		return;
 	overtaken_heard(node, ask);
-	peer_take_beat(node, ask->peer, msg.free_bytes, msg.generation, msg.epochs.data,
-		msg.epochs.size);
+	peer_take_beat(node, ask->peer, msg.free_bytes, msg.generation);
+	/* Its own beats come in their order, but this may be older than the last of them. */
+	if (ask->sent_ns > peer_at(node, ask->peer)->told_epochs_ns)
+		peer_take_epochs(node, ask->peer, msg.epochs.data, msg.epochs.size);
 }
 
 static void peer_beat(struct node *node, uint32_t place, uint64_t now)
@@ -398,6 +404,18 @@ static void peer_beat(struct node *node, uint32_t place, uint64_t now)
 	peer->beating = ask_send(node, place,
 				msg_beat_encode(node->out, sizeof(node->out), &msg),
 				peer_beaten) != NULL;
+}
+
+void peers_beat(struct node *node)
+{
+	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
+		struct peer *peer = peer_at(node, place);
+
+		if (!peer_is_up(peer))
+			continue;
+		peer->beating = false; /* what it has not answered yet is of before */
+		peer_beat(node, place, node_now(node));
+	}
 }
 
 static void peer_is_suspect(struct node *node, uint32_t place)

@@ -105,6 +105,9 @@ enum slot_flag {
 	SLOT_REPLACES = 1u << 10, /* under WRITING: and its end will end that one */
 	SLOT_REQUIRED =
 		1u << 11, /* its put fails unless `wanted` nodes come to keep it */
+	SLOT_UNLISTED =
+		1u << 12, /* a copy that came while the directory could not name this
+			   * node: whether there is such an object it is to say */
 };
 
 /*

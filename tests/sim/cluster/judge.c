@@ -60,7 +60,7 @@ static bool is_behind(const struct sim *sim, uint32_t host, const struct ending 
 {
 	uint64_t before = MIN(ending->began_ns, SIM_SETTLE_NS);
 
-	return trouble_was_at(
+	return trouble_cut_off(
 		       sim, host, ending->began_ns - before, ending->answered_ns) &&
 	       !trouble_paused_at(
 		       sim, host, ending->answered_ns, began_ns, SIM_SETTLE_NS);

@@ -97,6 +97,18 @@ bool trouble_was_at(const struct sim *sim, uint32_t host, uint64_t from, uint64_
 	return false;
 }
 
+bool trouble_cut_off(const struct sim *sim, uint32_t host, uint64_t from, uint64_t to)
+{
+	for (uint32_t i = sim->trouble.count; i-- > 0;) {
+		const struct span *span = &sim->trouble.spans[i];
+
+		if (span->kind != TROUBLE_DIR && overlaps(span, from, to) &&
+			is_at(span, host))
+			return true;
+	}
+	return false;
+}
+
 bool trouble_was_between(
 	const struct sim *sim, uint32_t asker, uint32_t asked, uint64_t from, uint64_t to)
 {

@@ -43,6 +43,8 @@ void trouble_note(struct sim *sim, enum trouble_kind kind, uint32_t a, uint32_t 
 bool trouble_was(const struct sim *sim, uint64_t from, uint64_t to);
 /* Of the host, of its connections, or of its way to the directory. */
 bool trouble_was_at(const struct sim *sim, uint32_t host, uint64_t from, uint64_t to);
+/* Of the host or of its connections: who is without the directory alone hears of all. */
+bool trouble_cut_off(const struct sim *sim, uint32_t host, uint64_t from, uint64_t to);
 /* The host itself was down or stopped, or cut off from the other. */
 bool trouble_was_between(const struct sim *sim, uint32_t asker, uint32_t asked,
 	uint64_t from, uint64_t to);
