@@ -173,6 +173,7 @@ struct query {
 	void *owner;         /* the errand that it is of; malloc'ed, or NULL */
 	struct fetch *fetch; /* that it is for */
 	bool ended;
+	uint64_t complete; /* the epoch, if that was complete when it was sent; else 0 */
 	uint64_t live[PEER_LIMIT + 1]; /* for call.live */
 	struct dir_member member;      /* for call.member */
 	struct held held;              /* of an announcement, */
@@ -698,6 +699,9 @@ void published_run(struct node *node, struct op *op);
 struct query *query_new(struct node *node, enum dir_op kind, const struct dir_id *id);
 /* Its end wakes the op, whose op->query it is until then. */
 void query_start_for(struct node *node, struct op *op, struct query *query);
+/* What its answer does not have is absent: all live members had announced what they have before it
+ * was sent, and the directory has forgotten nothing since. */
+bool query_knows_all(const struct node *node, const struct query *query);
 void query_start(struct node *node, struct query *query, query_done_fn done);
 /* What the query's owner left with it. */
 void query_free_owner(struct query *query);
@@ -1013,6 +1017,6 @@ void drop_everywhere(struct node *node, const void *key, uint32_t key_size);
 
 /* Whether an entry was taken out was not known: this is what the directory says now. */
 void drop_settle(
-	struct node *node, const struct errand *errand, const struct dir_call *call);
+	struct node *node, const struct errand *errand, const struct query *query);
 
 #endif

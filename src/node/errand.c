@@ -154,7 +154,7 @@ static void errand_settle(
 	if (errand->kind == ERRAND_LEAVE && errand->node == node->cluster.id)
 		lacking_tell(node, errand);
 	if (errand->kind == ERRAND_SETTLE)
-		drop_settle(node, errand, call);
+		drop_settle(node, errand, query);
 	if (errand->kind == ERRAND_ANNOUNCE)
 		announce_settle(
 			node, query, (struct msg_bytes){errand->key, errand->key_size});

@@ -182,14 +182,14 @@ static void fetch_clear_done(
 
 /* Whether this node is in the entry for the sake of the fetch alone. */
 static void fetch_note_join(
-	struct node *node, struct fetch *fetch, const struct dir_call *call)
+	struct node *node, struct fetch *fetch, const struct query *query)
 {
+	const struct dir_call *call = &query->call;
 	const struct dir_entry *entry = &call->entry;
 	struct index_key key = fetch_key(fetch);
 
 	fetch->dir_knows = call->err == 0;
-	fetch->complete = call->err == 0 &&
-			  epoch_is_complete(node, call->domain, call->epoch);
+	fetch->complete = query_knows_all(node, query);
 	if (call->err != 0)
 		return;
 	fetch->joined = 0;
@@ -218,7 +218,7 @@ static void fetch_looked(struct node *node, struct query *query)
 		fetch_clear_done(node, fetch, call);
 		return;
 	}
-	fetch_note_join(node, fetch, call);
+	fetch_note_join(node, fetch, query);
 	if (fetch->waiters == 0 || generation_here(node, &key) != 0) {
 		fetch_is_moot(node, fetch);
 	} else if (fetch_has_ended(fetch, call->entry.generation)) {

@@ -221,12 +221,9 @@ static bool publish_has_cut_short(const struct node *node, const struct op *op)
 
 static bool publish_settle(struct node *node, struct op *op)
 {
-	const struct dir_call *call = &op->published->call;
-
 	/* What was not announced yet when it was sent may have replaced it since. */
-	if (op->sent_epoch == call->epoch &&
-		epoch_is_complete(node, call->domain, call->epoch) &&
-		!publish_has_cut_short(node, op) && !name_has_lapsed(node))
+	if (query_knows_all(node, op->published) && !publish_has_cut_short(node, op) &&
+		!name_has_lapsed(node))
 		return true;
 	op->cluster_state = PUBLISH_ASK;
 	return false;
@@ -298,9 +295,8 @@ static bool publish_met(struct node *node, struct op *op)
 	const struct dir_call *call = &op->query->call;
 	const struct dir_entry *entry = &call->entry;
 	/* Before all have announced, an entry may lack who keeps it. */
-	uint64_t skipped = epoch_is_complete(node, call->domain, call->epoch)
-				   ? ~holders_places(node, entry)
-				   : 0;
+	uint64_t skipped = query_knows_all(node, op->query) ? ~holders_places(node, entry)
+							    : 0;
 	struct sources sources;
 	bool is_new = op->met_generation != entry->generation;
 
@@ -373,7 +369,7 @@ static bool publish_answered(struct node *node, struct op *op, bool *ret_publish
 static void publish_ask(struct node *node, struct op *op)
 {
 	const struct dir_call *call = &op->published->call;
-	uint64_t skipped = epoch_is_complete(node, call->domain, call->epoch)
+	uint64_t skipped = query_knows_all(node, op->published)
 				   ? holders_places(node, &call->entry)
 				   : 0;
 
@@ -565,7 +561,6 @@ static bool publish_step(struct node *node, struct op *op, bool *ret_published)
 		if (name_has_lapsed(node))
 			return publish_again(node, op, PUBLISH_SEND,
 				"this node is not among the members yet");
-		op->sent_epoch = complete_epoch(node, &op->id);
 		publish_start(node, op, DIR_OP_PUBLISH, PUBLISH_SENT);
 		return false;
 	case PUBLISH_SENT:

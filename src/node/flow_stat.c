@@ -242,8 +242,7 @@ static void stat_looked(struct node *node, struct op *op)
 {
 	struct query *query = op->query;
 	const struct dir_call *call = &query->call;
-	bool complete = call->err == 0 &&
-			epoch_is_complete(node, call->domain, call->epoch);
+	bool complete = query_knows_all(node, query);
 	bool found = call->err == 0 && call->verdict == DIR_DONE;
 	struct dir_entry entry = call->entry;
 

@@ -151,7 +151,6 @@ struct op {
 	bool dir_answered;          /* before they were */
 	bool unreached;             /* one of them could not be asked: */
 	uint64_t unreached_peers;   /* their places, a bit each */
-	uint64_t sent_epoch;        /* of a publishing: complete when it was sent, or 0 */
 	uint64_t unheard_peers;     /* that may have ended what they had */
 	struct other other;         /* what was found */
 	uint64_t ends; /* the generation that is to end, 0: any; of a prefix: all below */

@@ -44,7 +44,7 @@ static void orphan_done(struct node *node, struct query *query)
 	struct dir_call *call = &query->call;
 
 	/* One that forgot names only some of the holders: all are told. */
-	if (!epoch_is_complete(node, call->domain, call->epoch))
+	if (!query_knows_all(node, query))
 		call->entry.holder_count = 0;
 	if (call->err != 0)
 		orphan_unheard(node, orphan, &call->id);
@@ -89,13 +89,13 @@ void orphan_settle(struct node *node, const struct op *op)
 }
 
 void drop_settle(
-	struct node *node, const struct errand *errand, const struct dir_call *call)
+	struct node *node, const struct errand *errand, const struct query *query)
 {
 	const struct dir_entry gone = {.generation = errand->generation};
 
 	/* Under an epoch that is not complete it may only have been forgotten: then it is
 	 * announced again, unless a tombstone says that it was taken out. */
-	if (call->entry.generation != errand->generation &&
-		epoch_is_complete(node, call->domain, call->epoch))
+	if (query->call.entry.generation != errand->generation &&
+		query_knows_all(node, query))
 		holders_drop(node, errand->key, errand->key_size, &gone);
 }

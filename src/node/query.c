@@ -92,18 +92,32 @@ struct query *query_keep(struct op *op)
 	return query;
 }
 
+static void query_send(struct node *node, struct query *query)
+{
+	query->complete = complete_epoch(node, &query->call.id);
+	node->cluster.dir.start(node->cluster.dir.ctx, &query->call);
+}
+
+bool query_knows_all(const struct node *node, const struct query *query)
+{
+	const struct dir_call *call = &query->call;
+
+	return call->err == 0 && query->complete == call->epoch &&
+	       epoch_is_complete(node, call->domain, call->epoch);
+}
+
 void query_start_for(struct node *node, struct op *op, struct query *query)
 {
 	CHECK(op->query == NULL);
 	op->query = query;
 	query->op = op;
-	node->cluster.dir.start(node->cluster.dir.ctx, &query->call);
+	query_send(node, query);
 }
 
 void query_start(struct node *node, struct query *query, query_done_fn done)
 {
 	query->done = done;
-	node->cluster.dir.start(node->cluster.dir.ctx, &query->call);
+	query_send(node, query);
 }
 
 void query_leave(struct node *node, struct op *op, query_done_fn done)

@@ -87,9 +87,7 @@ void rebuild_has_taken(struct node *node, const struct dir_call *call)
 /* What the directory says of it, if that can be believed. */
 static bool entry_is_sound(struct node *node, const struct query *query)
 {
-	const struct dir_call *call = &query->call;
-
-	if (call->err == 0 && epoch_is_complete(node, call->domain, call->epoch))
+	if (query_knows_all(node, query))
 		return true;
 	rebuilder_of(node)->again = true;
 	return false;

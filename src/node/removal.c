@@ -322,7 +322,7 @@ static bool removal_done(struct node *node, struct op *op)
 
 	/* One that forgot names only who has announced again so far. */
 	op->keeperless = keeper_is_unknown(entry);
-	if (!epoch_is_complete(node, call->domain, call->epoch) || op->keeperless)
+	if (!query_knows_all(node, op->query) || op->keeperless)
 		places |= drop_places(node, &nobody, &ignored);
 	/* A holder that nobody has named yet would never hear of it. */
 	if (unknown && !node->cluster.members_known && !removal_is_late(node, op)) {
@@ -402,8 +402,8 @@ static bool removal_answered(struct node *node, struct op *op)
 
 	if (call->err == 0 && call->verdict == DIR_DONE)
 		return removal_done(node, op);
-	if (call->err == 0 && (PLANTED(BELIEVED_ABSENT) ||
-				      epoch_is_complete(node, call->domain, call->epoch)))
+	if (call->err == 0 &&
+		(PLANTED(BELIEVED_ABSENT) || query_knows_all(node, op->query)))
 		return removal_absent(node, op);
 	op->unsure |= call->err != 0;
 	query_free(node, op->query);

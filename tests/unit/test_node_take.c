@@ -196,6 +196,32 @@ static void test_take_waits_until_all_is_announced(void **state)
 	release(&guest, held);
 }
 
+/* What it lacks had not been announced when it was given. */
+static void test_answer_that_comes_late_is_not_believed(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation = put_counted(&guest, KEY, 0);
+	struct held_slot held = hold(&guest, KEY);
+	struct dir_call *call;
+
+	(void)state;
+	dir_mem_flush(fake.mem, 0);
+	fake.dir_waits = true;
+	send_take(&guest, held);
+	call = container_of(list_first(&fake.port.queued), struct dir_call, list_entry);
+	assert_int_equal(call->op, DIR_OP_TAKE_OUT);
+	assert_int_equal(dir_mem_apply(&fake.port, call), 0);
+	list_del(&call->list_entry);
+	fake.dir_waits = false;
+	turn(SECOND);
+	assert_int_equal(entry_of(KEY), generation);
+	assert_int_equal(call->verdict, DIR_ABSENT);
+	dir_mem_answer(&fake.port, call);
+	turn(SECOND);
+	assert_int_equal(want_done(guest.lane), generation);
+	release(&guest, held);
+}
+
 static void test_take_that_nobody_can_decide_fails(void **state)
 {
 	struct guest guest = attach_settled();
@@ -553,6 +579,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_who_took_it_elsewhere_wins),
 	AMONG_PEERS(test_take_waits_for_the_directory),
 	AMONG_PEERS(test_take_waits_until_all_is_announced),
+	AMONG_PEERS(test_answer_that_comes_late_is_not_believed),
 	AMONG_PEERS(test_take_that_nobody_can_decide_fails),
 	AMONG_PEERS(test_lost_answer_to_a_take_is_given_again),
 	AMONG_PEERS(test_take_whose_answer_was_never_heard_is_settled),
