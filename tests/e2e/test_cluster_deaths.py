@@ -237,6 +237,48 @@ def a_node_is_cut_off(t):
          back=lambda r: during(r) and "a" in (r.node, r.remover))
 
 
+def is_found(store, key):
+    try:
+        store.get(key, timeout=0.05).release()
+    except (cenote.NotFound, cenote.Unavailable, cenote.Timeout):
+        return False
+    return True
+
+
+def a_node_loses_the_directory(t):
+    """And nothing else: it reads on, and what others remove it does not find any more, nor does
+    anybody when it is back, though the directory has forgotten all. Its puts are told in time."""
+    network, cluster = on_hosts(t)
+    settle_in(cluster)
+    b, stores = cluster[1], cluster.stores
+    station = Station(t, cluster)
+    since = warm(station, "ac")
+    at = time.monotonic()
+    network.cut_one_way(network.hub, b.host)
+    until(lambda: not b.directory_is_complete(), "b has lost the directory")
+    for number in range(GONE):
+        key, owner, remover = f"x/{number}", *(("a", "c") if number % 2 else ("c", "a"))
+        put(stores[owner], key, 1, 1000, softpin=True)
+        for store in stores.values():
+            check(store.get(key), key, 1, 1000)
+        expect(stores[remover].remove(key), f"{key} was not there")
+        for name, store in stores.items():
+            expect(not is_found(store, key), f"{key}, which {remover} has removed, is found on {name}")
+    for replace in (False, True):
+        expect_error(lambda r=replace: put(stores["b"], "x", 1, 1000, replace=r, timeout=2), cenote.Unavailable)
+    read_residents(cluster, "b", "a")
+    measure(t, station, "ac", since, at)
+    cluster.directory.ask("FLUSHALL")
+    network.heal()
+    cluster.settle()
+    back = time.monotonic()
+    for store in stores.values():
+        for number in range(GONE):
+            absent(store, f"x/{number}")
+    station.await_samples(BEFORE, "abc", back)
+    over(t, station, cluster, at, lambda r: at < r.over and r.at < back + HEALED_S and "b" in (r.node, r.keeper))
+
+
 # ---- the directory forgets ---------------------------------------------------
 
 @role
@@ -292,4 +334,5 @@ def flushall_in_the_middle(t):
 
 
 main(a_node_is_killed_and_comes_back, redis_is_killed_and_comes_back_empty, a_master_of_the_redis_cluster_is_killed,
-     a_link_is_cut_both_ways, a_link_is_cut_one_way, a_node_is_cut_off, flushall_in_the_middle)
+     a_link_is_cut_both_ways, a_link_is_cut_one_way, a_node_is_cut_off, a_node_loses_the_directory,
+     flushall_in_the_middle)

@@ -316,6 +316,71 @@ static void test_directory_away_all_are_asked(void **state)
 	want_object(&guest, SMALL);
 }
 
+/* That not all is announced here it hears before it is asked. */
+static void want_beat_first(unsigned peer)
+{
+	const struct fake_ask *ask = want_ask(peer, MSG_TYPE_BEAT);
+	struct msg_beat msg;
+
+	assert_int_equal(msg_beat_decode(ask->bytes, ask->size, &msg), 0);
+	assert_int_equal(msg.epochs.size, 0);
+	list_for_each (at, &fake.asks) {
+		const struct fake_ask *first = container_of(at, struct fake_ask, entry);
+
+		if (first == ask)
+			return;
+		assert_false(first->peer == peer && first->type == MSG_TYPE_HAVE);
+	}
+}
+
+/* A copy of peer 0's object that came while the directory was away. */
+static void fetch_unlisted(struct guest *guest)
+{
+	directory_goes();
+	for (unsigned i = 0; i < PEERS; i++)
+		fake.peers[i].is_silent = true;
+	get(guest, KEY);
+	for (unsigned i = 0; i < PEERS; i++) {
+		want_beat_first(i);
+		fake.peers[i].is_silent = false;
+	}
+	REPLY(want_ask(0, MSG_TYPE_HAVE), had, .generation = 100, .size = SMALL,
+		.flags = PUT_SOFTPIN);
+	reply_error(want_ask(1, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	reply_error(want_ask(2, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	settle();
+	gives(0, 100, SMALL);
+	want_object(guest, SMALL);
+	assert_true(slot_of(KEY)->flags & SLOT_UNLISTED);
+}
+
+static void test_copy_of_what_is_still_there_stays(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	fetch_unlisted(&guest);
+	dir_mem_set_away(fake.mem, 0, false);
+	turn(SECOND);
+	assert_false(slot_of(KEY)->flags & SLOT_UNLISTED);
+	assert_int_equal(own_role_in(KEY), DIR_SECONDARY);
+}
+
+/* It was removed meanwhile, and the directory does not know that any more. */
+static void test_copy_of_what_is_not_there_goes(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	fetch_unlisted(&guest);
+	dir_mem_flush(fake.mem, 0);
+	dir_mem_set_away(fake.mem, 0, false);
+	turn(SECOND);
+	assert_null(slot_of(KEY));
+	assert_int_equal(entry_of(KEY), 0);
+}
+
 static void test_directory_away_and_nobody_has_it(void **state)
 {
 	struct guest guest = guest_of();
@@ -551,6 +616,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_wait_is_over_at_its_deadline),
 	AMONG_PEERS(test_wait_is_registered_again_after_a_loss),
 	AMONG_PEERS(test_directory_away_all_are_asked),
+	AMONG_PEERS(test_copy_of_what_is_still_there_stays),
+	AMONG_PEERS(test_copy_of_what_is_not_there_goes),
 	AMONG_PEERS(test_directory_away_and_nobody_has_it),
 	AMONG_PEERS(test_directory_comes_back),
 	AMONG_PEERS(test_forgotten_all_are_asked_and_nobody_has_it),

@@ -71,7 +71,8 @@ class Network:
         self.hosts = []
         try:
             self.hub = Host(t, "hub", f"{self.NET}.1")
-            self.hub.run("ip", "link", "add", "br0", "type", "bridge")
+            # Else its address changes with the links it gets, and hosts that know the old one hear nothing for 30 s.
+            self.hub.run("ip", "link", "add", "br0", "address", "02:00:00:00:00:01", "type", "bridge")
             self.hub.run("ip", "addr", "add", f"{self.NET}.1/24", "dev", "br0")
             self.hub.run("ip", "link", "set", "br0", "up")
             self.hub.run("nft", "-f", "-", text="add table inet cut\ndelete table inet cut\n")

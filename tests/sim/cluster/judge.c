@@ -133,13 +133,12 @@ static bool ended_another(const struct sim *sim, const struct ending *ending,
 	       keeper_was_away(sim, ending->host, put, since, ending->answered_ns);
 }
 
-/* It has just begun, or who does it stood still or died. */
+/* It has just begun, or who does it stood still or died, or waits for the directory's answer. */
 static bool ending_is_under_way(
 	const struct sim *sim, const struct ending *ending, uint64_t began_ns)
 {
 	return began_ns - ending->began_ns < SHORT_NS ||
-	       (trouble_was_between(
-			sim, SIM_HOSTS, ending->host, ending->began_ns, began_ns) &&
+	       (trouble_was_at(sim, ending->host, ending->began_ns, began_ns) &&
 		       !trouble_paused_at(sim, ending->host, ending->began_ns, began_ns,
 			       SIM_SETTLE_NS));
 }

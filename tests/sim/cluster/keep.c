@@ -16,14 +16,8 @@
 
 /* ---- what a host keeps --------------------------------------------------- */
 
-static bool is_kept(const struct slot *slot)
-{
-	return slot_kind_of(atomic_load(&slot->state)) == SLOT_READY &&
-	       (slot->flags & (SLOT_SOFTPIN | SLOT_SECONDARY)) == SLOT_SOFTPIN;
-}
-
-/* READY in its pool, as a copy that may go. */
-static bool has_copy(const struct host *host, uint64_t generation)
+/* The slot in its pool where it is READY, or NULL. */
+static const struct slot *slot_in_pool(const struct host *host, uint64_t generation)
 {
 	const struct share *share = &host->world.share;
 	uint32_t nslots = atomic_load(&share->header->nslots);
@@ -31,24 +25,27 @@ static bool has_copy(const struct host *host, uint64_t generation)
 	for (uint32_t at = 0; at < nslots; at++) {
 		const struct slot *slot = &share->slots[at];
 
-		if (slot_kind_of(atomic_load(&slot->state)) == SLOT_READY &&
-			slot->flags & SLOT_SECONDARY && slot->generation == generation)
-			return true;
+		if (slot->generation == generation &&
+			slot_kind_of(atomic_load(&slot->state)) == SLOT_READY)
+			return slot;
 	}
-	return false;
+	return NULL;
+}
+
+/* As a copy that may go. */
+static bool has_copy(const struct host *host, uint64_t generation)
+{
+	const struct slot *slot = slot_in_pool(host, generation);
+
+	return slot != NULL && slot->flags & SLOT_SECONDARY;
 }
 
 static bool keeps_in_pool(const struct host *host, uint64_t generation)
 {
-	const struct share *share = &host->world.share;
-	uint32_t nslots = atomic_load(&share->header->nslots);
+	const struct slot *slot = slot_in_pool(host, generation);
 
-	for (uint32_t at = 0; at < nslots; at++) {
-		if (share->slots[at].generation == generation &&
-			is_kept(&share->slots[at]))
-			return true;
-	}
-	return false;
+	return slot != NULL &&
+	       (slot->flags & (SLOT_SOFTPIN | SLOT_SECONDARY)) == SLOT_SOFTPIN;
 }
 
 /* While its daemon is down, what a start would adopt: a record goes after the mark. */
@@ -77,7 +74,7 @@ bool host_keeps(const struct host *host, uint32_t key, uint64_t generation)
 
 bool host_has_copy(const struct host *host, uint64_t generation)
 {
-	return keeps_in_pool(host, generation) || has_copy(host, generation) ||
+	return slot_in_pool(host, generation) != NULL ||
 	       (host->has_disk &&
 		       sim_tier_find(&host->tier.committed, generation) != NULL);
 }
