@@ -203,12 +203,40 @@ static void put_drop_earlier(struct node *node, struct op *op)
 		op_client_ref(node, op));
 }
 
+/* It was begun before, and its answer was lost: its writer goes on with it, or it would stay
+ * as it is. */
+static bool put_is_under_way(const struct node *node, const struct op *op)
+{
+	const struct master *master = &node->master;
+	uint32_t slot = master_client_put(master, op->lane->client->cid);
+
+	while (slot != SLOT_NONE && node->share->slots[slot].op != op->number)
+		slot = master->objects[slot].next;
+	return slot != SLOT_NONE;
+}
+
+/* A node that is emptied keeps nothing new. */
+static bool put_is_turned_away(struct node *node, struct op *op)
+{
+	if (!node_is_drained(node) || put_is_under_way(node, op))
+		return false;
+	if (op->ticket.state != TICKET_IDLE)
+		master_room_cancel(&node->master, &op->ticket);
+	op_error(node, op, ERR_UNAVAILABLE,
+		"this node is being drained or ended, and takes no puts: put on "
+		"another");
+	return true;
+}
+
 /* True: go on at once, in the new state. */
 static bool put_start(struct node *node, struct op *op)
 {
 	uint64_t now = node_now(node);
 	uint32_t slot = SLOT_NONE;
 
+	/* It may have waited, for room or its key, since it was looked at. */
+	if (put_is_turned_away(node, op))
+		return false;
 	switch (put_try(node, op, now, &slot)) {
 	case PUT_STARTED:
 		put_is_started(node, op, slot);
@@ -419,18 +447,6 @@ static bool put_replicas_are_sane(struct node *node, struct op *op)
 	return err == 0;
 }
 
-/* It was begun before, and its answer was lost: its writer goes on with it, or it would stay
- * as it is. */
-static bool put_is_under_way(const struct node *node, const struct op *op)
-{
-	const struct master *master = &node->master;
-	uint32_t slot = master_client_put(master, op->lane->client->cid);
-
-	while (slot != SLOT_NONE && node->share->slots[slot].op != op->number)
-		slot = master->objects[slot].next;
-	return slot != SLOT_NONE;
-}
-
 static bool put_is_sane(struct node *node, struct op *op)
 {
 	if (op->flags &
@@ -439,12 +455,8 @@ static bool put_is_sane(struct node *node, struct op *op)
 			"put flags 0x%" PRIx32 " are not known", op->flags);
 		return false;
 	}
-	if (node_is_drained(node) && !put_is_under_way(node, op)) {
-		op_error(node, op, ERR_UNAVAILABLE,
-			"this node is being drained or ended, and takes no puts: put on "
-			"another");
+	if (put_is_turned_away(node, op))
 		return false;
-	}
 	if ((op->flags & PUT_DURABLE) && !tier_is_there(node)) {
 		op_error(node, op, ERR_NOT_SUPPORTED,
 			"a durable put: this node has no disk (--disk)");

@@ -236,6 +236,35 @@ static void test_durable_that_was_read_back(void **state)
 	assert_int_equal(slot_of(KEY)->flags & SLOT_DURABLE, SLOT_DURABLE);
 }
 
+/* ---- puts ---------------------------------------------------------------- */
+
+/* It came before the order, and nothing here says that it is there until it has room. */
+static void test_put_that_waits_for_room_is_refused(void **state)
+{
+	struct guest guest = guest_of(), other = guest_of();
+	struct msg_put_started started = start(&guest, "held", 3 * MIB, 0);
+	struct msg_found found;
+
+	(void)state;
+	SEND(guest.lane, put_end, .slot = started.slot, .life = started.life,
+		.timeout_ns = WAIT);
+	settle();
+	(void)want_done(guest.lane);
+	get(&guest, "held");
+	WANT(guest.lane, found, &found);
+	send_start(&other, KEY, 3 * MIB, PUT_SOFTPIN, WAIT);
+	settle();
+	assert_int_equal(world.node->stats.waits_room, 1);
+	drain(&guest);
+	turn(SECOND);
+	want_state("empty");
+	want_nothing(other.lane);
+	SEND(guest.lane, unpin, .slot = found.slot, .life = found.life);
+	settle();
+	want_error(other.lane, ERR_UNAVAILABLE, "is being drained");
+	assert_null(slot_of(KEY));
+}
+
 static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_goes_to_who_does_not_keep_it),
 	AMONG_PEERS(test_who_keeps_it_will_do_where_nobody_else_is),
@@ -244,6 +273,7 @@ static const struct CMUnitTest tests[] = {
 	DISK_AMONG_PEERS(test_durable_goes_to_a_disk),
 	DISK_AMONG_PEERS(test_durable_that_is_on_disk_alone),
 	DISK_AMONG_PEERS(test_durable_that_was_read_back),
+	AMONG_PEERS(test_put_that_waits_for_room_is_refused),
 };
 
 UNIT_MAIN(tests)
