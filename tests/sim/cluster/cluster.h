@@ -641,6 +641,8 @@ void judge_refused(struct host *host, uint32_t key, uint64_t began_ns,
 	uint64_t timeout_ns, int code, const char *what);
 void judge_put(struct host *host, struct put *put, const struct call *call, int code,
 	const struct msg_done *done);
+/* It is over, for one that was put while nobody could know of both, and is not acknowledged yet. */
+bool put_has_given_way(const struct sim *sim, const struct put *put);
 
 /* ---- replicas.c ---------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "sim/cluster/cluster.h"
 
 #include "base/check.h"
+#include "node/node_priv.h"
 
 #define GONE_NS_TRUE (5 * NS_S)
 /* Its name lasts for 3 s by a clock that may be fast, and was renewed up to 1 s before the trouble
@@ -23,11 +24,21 @@ static bool keeper_is_gone(const struct host *host, const struct put *put)
 	       !trouble_paused_at(sim, put->host, since, sim->now_ns, 1);
 }
 
+/* Whether the host can have learned nothing of the put since another began there. */
+static bool is_unknown(const struct host *host, const struct put *put, uint64_t began_ns)
+{
+	const struct sim *sim = host->sim;
+	uint64_t since = began_ns - MIN(began_ns, GONE_NS_TRUE);
+
+	return is_newcomer(host) || keeper_is_gone(host, put) ||
+	       (sim->registry.forgot_ns > put->acked_ns &&
+		       keeper_was_away(sim, host->index, put, since, sim->now_ns));
+}
+
 /* No put is acknowledged over a living one, unless nobody could know of both. */
 static void check_alone(struct host *host, struct put *put)
 {
 	struct sim *sim = host->sim;
-	uint64_t since = put->began_ns - MIN(put->began_ns, GONE_NS_TRUE);
 
 	list_for_each (at, &sim->ledger.keys[put->key].puts) {
 		struct put *other = container_of(at, struct put, entry);
@@ -35,10 +46,7 @@ static void check_alone(struct host *host, struct put *put)
 		if (other == put ||
 			!put_must_be_there(sim, other, put->began_ns, sim->now_ns))
 			continue;
-		if (!is_newcomer(host) && !keeper_is_gone(host, other) &&
-			(sim->registry.forgot_ns <= other->acked_ns ||
-				!keeper_was_away(
-					sim, host->index, other, since, sim->now_ns)))
+		if (!is_unknown(host, other, put->began_ns))
 			sim_fail(sim,
 				"host %u: put %" PRIu64
 				" of key %s is acknowledged, and put "
@@ -48,6 +56,31 @@ static void check_alone(struct host *host, struct put *put)
 		other->contested = put->contested = true;
 		sim_cover(sim, COVER_CONTESTED);
 	}
+}
+
+/* READY there, though the put may not be answered yet: several are to keep it first, say. */
+static bool has_later(const struct host *host, const struct put *put)
+{
+	const struct share *share = &host->world.share;
+	struct index_key key = sim_key(host, put->key);
+	uint32_t slot = master_find(&host->world.node->master, &key);
+
+	return slot != SLOT_NONE && node_is_ready(host->world.node, slot) &&
+	       share->slots[slot].generation > put->generation &&
+	       (share->slots[slot].flags & SLOT_SECONDARY) == 0;
+}
+
+bool put_has_given_way(const struct sim *sim, const struct put *put)
+{
+	list_for_each (at, &sim->ledger.keys[put->key].puts) {
+		const struct put *other = container_of(at, struct put, entry);
+		const struct host *host = &sim->hosts[other->host];
+
+		if (other != put && other->over_ns == 0 && host_is_up(host) &&
+			has_later(host, put) && is_unknown(host, put, other->began_ns))
+			return true;
+	}
+	return false;
 }
 
 /* Of a later object, which need not be there, a copy is: at a host that nobody could know of. When

@@ -138,6 +138,18 @@ static void nobody_keeps(struct sim *sim, struct put *put)
 	put->unkept = put->over_ns != 0;
 }
 
+/* Fewer keep it than must. */
+static void note_given_way(struct sim *sim, struct put *put, unsigned keepers)
+{
+	bool is_short = keepers == 0 || keepers + put->losses < put->level;
+
+	if (!is_short || !put_must_be_there(sim, put, sim->now_ns, sim->now_ns) ||
+		!put_has_given_way(sim, put))
+		return;
+	put->contested = true;
+	sim_cover(sim, COVER_CONTESTED);
+}
+
 void keepers_look(struct sim *sim)
 {
 	for (uint32_t key = 0; key < sim->profile.keys; key++) {
@@ -149,6 +161,7 @@ void keepers_look(struct sim *sim)
 				put->lost_ns != 0)
 				continue;
 			keepers = look_at(sim, put);
+			note_given_way(sim, put, keepers);
 			judge_keepers(sim, put, keepers);
 			judge_excess(sim, put, keepers);
 			if (keepers == 0)
