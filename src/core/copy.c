@@ -181,5 +181,6 @@ void master_spare_copies(struct master *master, uint64_t until, uint64_t now)
 void master_yield_stored(struct master *master, uint32_t entry, uint64_t now)
 {
 	CHECK(disk_is_only(disk_entry(&master->disk, entry)));
+	left_entry(master, entry, false); /* no copy of it stays */
 	disk_end(master, entry, now);
 }

@@ -261,6 +261,7 @@ void cluster_yield(struct world *world)
 	}
 	entry = master_disk_find(&world->master, name);
 	master_yield_stored(&world->master, entry, world->now);
+	told_expect(world, key, naive_at(&world->naive, id)->generation, false);
 	(void)naive_end_key(&world->naive, key, naive_at(&world->naive, id)->generation);
 }
 

@@ -323,6 +323,9 @@ static void test_end_and_yield_what_was_held(void **state)
 		assert_int_equal(drive_find(&drive, "a"), DISK_NONE);
 		assert_int_equal(core_find(&drive.core, "a"), on_disk ? SLOT_NONE : slot);
 		assert_true(on_disk || is_secondary(&drive.core, slot));
+		/* A copy stays in the pool alone. */
+		if (on_disk)
+			assert_left(&drive.core, "a", held.generation, false);
 		assert_none_left(&drive.core);
 		drive_close(&drive);
 	}
@@ -775,6 +778,7 @@ static void test_yield_of_what_is_only_on_disk(void **state)
 		assert_int_equal(drive_find(&drive, "a"), DISK_NONE);
 		if (loading)
 			assert_int_equal(drive_load_end(&drive, &load, 0), ERR_NOT_FOUND);
+		assert_left(&drive.core, "a", drive.core.generation, false);
 		assert_none_left(&drive.core);
 		drive_assert_nothing(&drive);
 		/* And it may come as a copy. */

@@ -681,6 +681,8 @@ bool keeper_was_away(const struct sim *sim, uint32_t asker, const struct put *pu
 /* The same, or had any other trouble. */
 bool keeper_was_troubled(
 	const struct sim *sim, const struct put *put, uint64_t from, uint64_t to);
+/* The host has not met who keeps it, which cannot say to the directory that it is there. */
+bool keeper_is_strange(const struct host *asker, const struct put *put);
 /* Its pool is gone, and maybe its disk: what it alone kept is lost. */
 void keeper_lost(struct host *host);
 

@@ -260,7 +260,9 @@ static bool unknown_is_excused(
 	bool asked_all = sim->registry.forgot_ns > put->acked_ns ||
 			 trouble_was_dir(sim, since, sim->now_ns);
 
-	return asked_all && keeper_was_away(sim, host->index, put, since, sim->now_ns);
+	return asked_all && (keeper_was_away(sim, host->index, put, since, sim->now_ns) ||
+				    (sim->registry.forgot_ns > put->acked_ns &&
+					    keeper_is_strange(host, put)));
 }
 
 static bool has_lost(const struct sim *sim, uint32_t key)

@@ -203,6 +203,25 @@ bool keeper_was_troubled(
 	return false;
 }
 
+bool keeper_is_strange(const struct host *asker, const struct put *put)
+{
+	const struct sim *sim = asker->sim;
+	bool any = false;
+
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		const struct host *host = &sim->hosts[i];
+
+		if (!host_is_up(host) || !host_keeps(host, put->key, put->generation))
+			continue;
+		if (!host->office.cut ||
+			peer_find(asker->world.node, host->world.node->cluster.id) !=
+				PEER_LIMIT)
+			return false;
+		any = true;
+	}
+	return any;
+}
+
 /* ---- loss ---------------------------------------------------------------- */
 
 static void put_is_lost(struct host *host, struct put *put)
