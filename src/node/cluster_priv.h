@@ -325,8 +325,9 @@ struct fetch {
 /* By the number of master_hand_next(). */
 struct swapout {
 	bool busy;
-	bool doubted; /* the directory may have another keeper of it already */
-	bool fewer;   /* who keeps it already will do */
+	bool doubted;   /* the directory may have another keeper of it already */
+	bool announced; /* meanwhile, as kept here */
+	bool fewer;     /* who keeps it already will do */
 	struct held held;
 	uint32_t key_size;
 	unsigned char key[KEY_LIMIT];
@@ -882,6 +883,9 @@ bool swapout_needs_disk(const struct node *node, const struct held *held);
 bool swapout_has(const struct node *node, const struct held *held);
 /* The same; and if nobody takes it over, it is announced once more. */
 bool swapout_doubt(struct node *node, const struct held *held);
+/* The directory was told that it is kept here, and so it may say once somebody has taken it over:
+ * then it is announced once more. */
+void swapout_overtaken(struct node *node, const struct query *query);
 /* Any is. */
 bool swapouts_under_way(const struct node *node);
 /* One more could be. */

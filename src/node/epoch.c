@@ -219,8 +219,10 @@ static void announced(struct node *node, const struct query *query, struct msg_b
 	case DIR_ABSENT:
 	case DIR_EXISTS:
 		master_held_list(&node->master, held);
-		if (!held->secondary)
+		if (!held->secondary) {
+			swapout_overtaken(node, query);
 			yield_run(node, query, key);
+		}
 		/* It is READY, and its put may not have lived to say so. */
 		if (call->entry.generation == held->generation &&
 			call->entry.flags & DIR_PROVISIONAL)

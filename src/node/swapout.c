@@ -4,7 +4,8 @@
  *
  *   core wants room, and the disk has none or comes second (--swapout-first)
  *     --a peer has credit--> KEEP to it, under way
- *     --KEPT-------------------> the copy here is secondary, and may leave the pool at once
+ *     --KEPT-------------------> the copy here is secondary, and may leave the pool at once;
+ *                                announced, if it was announced as kept meanwhile
  *     --NO_SPACE---------------> as before; until its next beat the peer is asked for less alone
  *     --TOO_MANY---------------> as before; it has others to take over first
  *     --EXISTS-----------------> as before, and announced; it keeps it already, beside this node
@@ -145,17 +146,23 @@ static void pass_reads(struct node *node, const struct swapout *swapout,
 			read_passed);
 }
 
-static void swapout_announce(struct node *node, const struct swapout *swapout)
+static void held_announce(struct node *node, const struct held *held,
+	const unsigned char *key, uint32_t key_size)
 {
 	const struct errand errand = {
 		.kind = ERRAND_ANNOUNCE,
-		.id = {{swapout->held.id.word[0], swapout->held.id.word[1]}},
-		.generation = swapout->held.generation,
-		.key = swapout->key,
-		.key_size = swapout->key_size,
+		.id = {{held->id.word[0], held->id.word[1]}},
+		.generation = held->generation,
+		.key = key,
+		.key_size = key_size,
 	};
 
 	errand_add(node, &errand);
+}
+
+static void swapout_announce(struct node *node, const struct swapout *swapout)
+{
+	held_announce(node, &swapout->held, swapout->key, swapout->key_size);
 }
 
 static void swapout_failed(
@@ -209,6 +216,9 @@ static void swapout_answered(
 		pass_reads(node, swapout, &msg, ask->peer);
 	else
 		swapout_failed(node, swapout, ask->peer, err);
+	/* That may have come to the directory after the peer had the role. */
+	if (err == 0 && swapout->announced)
+		swapout_announce(node, swapout);
 	if (err == 0)
 		speed_note(&node->cluster.swapout_speed, swapout->held.size,
 			node_now(node) - ask->sent_ns);
@@ -251,7 +261,7 @@ static bool swapout_begin(
 	uint32_t place = swapout_place(node, held, bytes);
 
 	CHECK(!swapout->busy && key.size <= KEY_LIMIT);
-	swapout->doubted = false;
+	swapout->doubted = swapout->announced = false;
 	swapout->fewer = swapout_lowers(node, held);
 	swapout->held = *held;
 	swapout->key_size = (uint32_t)key.size;
@@ -328,6 +338,24 @@ bool swapout_doubt(struct node *node, const struct held *held)
 		return false;
 	node->cluster.swapouts[number].doubted = true;
 	return true;
+}
+
+void swapout_overtaken(struct node *node, const struct query *query)
+{
+	const struct held *held = &query->held;
+	uint32_t number = swapout_find(node, held);
+	const struct slot *there;
+	uint32_t slot;
+
+	if (number != HAND_LIMIT) {
+		node->cluster.swapouts[number].announced = true;
+		return;
+	}
+	if (!master_held_find(&node->master, held, &slot) || slot == SLOT_NONE)
+		return;
+	there = &node->share->slots[slot];
+	if ((there->flags & SLOT_SECONDARY) != 0)
+		held_announce(node, held, slot_key(node->share, there), there->klen);
 }
 
 bool swapout_offer(struct node *node, const struct held *held, uint32_t slot,

@@ -41,7 +41,7 @@ static struct msg_keep want_keep(unsigned peer)
 	return msg;
 }
 
-static void peer_takes(unsigned peer)
+static void peer_has_the_role(unsigned peer)
 {
 	struct msg_keep msg = want_keep(peer);
 
@@ -51,8 +51,19 @@ static void peer_takes(unsigned peer)
 						  .from = msg.from,
 						  .fewer = msg.fewer != 0}),
 		DIR_DONE);
-	REPLY(want_ask(peer, MSG_TYPE_KEEP), kept, .generation = msg.generation);
+}
+
+static void peer_says_so(unsigned peer)
+{
+	REPLY(want_ask(peer, MSG_TYPE_KEEP), kept,
+		.generation = want_keep(peer).generation);
 	settle();
+}
+
+static void peer_takes(unsigned peer)
+{
+	peer_has_the_role(peer);
+	peer_says_so(peer);
 }
 
 static void refuses(unsigned peer, int err)
@@ -99,23 +110,68 @@ static void test_goes_to_who_does_not_keep_it(void **state)
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
 }
 
+/* The one other node keeps it beside this one, and is being given its role. */
+static struct guest gives_way_to(unsigned peer)
+{
+	struct guest guest = put_beside(peer);
+
+	for (unsigned other = 0; other < PEERS; other++) {
+		if (other != peer)
+			peer_goes(other);
+	}
+	turn(SECOND);
+	drain(&guest);
+	return guest;
+}
+
+static void want_copy(unsigned keeper)
+{
+	turn(SECOND);
+	assert_false(is_kept(KEY));
+	assert_int_equal(role_in(KEY, peer_id(keeper)), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
+}
+
 /* The one other node has it, and needs no room for it. */
 static void test_who_keeps_it_will_do_where_nobody_else_is(void **state)
 {
-	struct guest guest = put_beside(1);
-
 	(void)state;
-	peer_goes(0);
-	peer_goes(2);
-	turn(SECOND);
-	drain(&guest);
+	(void)gives_way_to(1);
 	assert_int_equal(want_keep(1).fewer, 1);
 	peer_takes(1);
-	turn(SECOND);
+	want_copy(1);
 	want_state("empty");
-	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
-	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
-	assert_false(is_kept(KEY));
+}
+
+/* The directory hears that this node keeps it when it does not any more, and this node does not
+ * know that yet. */
+static void test_announced_before_it_is_told(void **state)
+{
+	(void)state;
+	(void)gives_way_to(1);
+	peer_has_the_role(1);
+	dir_mem_fail_over(fake.mem, 0, 0);
+	settle();
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	peer_says_so(1);
+	want_copy(1);
+}
+
+/* The same, and that it was heard is known last. */
+static void test_told_before_the_announcement_is_answered(void **state)
+{
+	(void)state;
+	(void)gives_way_to(1);
+	peer_has_the_role(1);
+	hold_directory();
+	dir_mem_fail_over(fake.mem, 0, 0);
+	dir_mem_tell(&fake.port, 0);
+	settle();
+	directory_decides();
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	peer_says_so(1);
+	let_directory_go();
+	want_copy(1);
 }
 
 static void test_too_few_are_there_and_none_has_room(void **state)
@@ -268,6 +324,8 @@ static void test_put_that_waits_for_room_is_refused(void **state)
 static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_goes_to_who_does_not_keep_it),
 	AMONG_PEERS(test_who_keeps_it_will_do_where_nobody_else_is),
+	AMONG_PEERS(test_announced_before_it_is_told),
+	AMONG_PEERS(test_told_before_the_announcement_is_answered),
 	AMONG_PEERS(test_too_few_are_there_and_none_has_room),
 	AMONG_PEERS(test_gives_way_to_this_node),
 	DISK_AMONG_PEERS(test_durable_goes_to_a_disk),
