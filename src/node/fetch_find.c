@@ -9,8 +9,9 @@
  * A node that does not answer now may have it: UNAVAILABLE, at once, for it is known by its
  * beats whether it is back; one to which the first connection is being made is waited for. One
  * that has a new pool, or that another node has replaced, has lost it: LOST if the object was to
- * stay. One that has it no more, twice asked, makes the entry wrong: it is taken out, and so is
- * that of a cache object that nobody has, or none but nodes that are gone.
+ * stay, and that one kept it, or nobody does. One that has it no more, twice asked, makes the entry
+ * wrong: it is taken out, and so is that of a cache object that nobody has, or none but nodes that
+ * are gone.
  */
 #include "node/fetch_priv.h"
 #include "node/remove_priv.h"

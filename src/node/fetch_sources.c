@@ -118,6 +118,9 @@ void sources_find(struct node *node, const struct dir_entry *entry, struct sourc
 
 	*ret = (struct sources){.count = 0};
 	sources_find_role(node, entry, DIR_SECONDARY, rng, ret);
+	/* A copy that is lost tells nothing of what is kept: a keeper says what became of it. */
+	if (dir_keeper_count(entry) > 0)
+		ret->lost = false;
 	sources_find_role(node, entry, DIR_KEEPER, rng, ret);
 	/* The entry of what nobody has any more stays for a while, to say so. */
 	ret->lost |= ret->count == 0 && !ret->away && !ret->gone && !ret->strange &&

@@ -385,6 +385,39 @@ static void test_stale_entry_is_taken_out(void **state)
 	assert_int_equal(entry_of(KEY), 0);
 }
 
+/* What peer 0 kept was removed, by the word of peer 0 itself, and a directory that went back has it
+ * again, with a copy whose pool is lost. */
+static void test_what_its_keeper_has_no_more_is_not_lost_with_a_copy(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	keeps_as(1, 99, KEY, 100, SMALL, DIR_SOFTPIN); /* as a copy, since peer 0 does */
+	get(&guest, KEY);
+	for (int i = 0; i < 2; i++) {
+		want_nothing(guest.lane);
+		reply_error(want_ask(0, MSG_TYPE_REPLICA_ASK), ERR_NOT_FOUND);
+		settle();
+	}
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+	assert_int_equal(entry_of(KEY), 0);
+}
+
+/* The same of what this node kept. */
+static void test_what_this_node_has_no_more_is_not_lost_with_a_copy(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	hands_over_to_this(0, KEY, 100);
+	keeps_as(1, 99, KEY, 100, SMALL, DIR_SOFTPIN);
+	get(&guest, KEY);
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+	assert_int_equal(entry_of(KEY), 0);
+}
+
 static void test_wrong_bytes(void **state)
 {
 	struct guest guest = guest_of();
@@ -962,6 +995,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_what_another_has_is_not_lost),
 	AMONG_PEERS(test_what_one_that_does_not_answer_may_have_is_not_lost),
 	AMONG_PEERS(test_stale_entry_is_taken_out),
+	AMONG_PEERS(test_what_its_keeper_has_no_more_is_not_lost_with_a_copy),
+	AMONG_PEERS(test_what_this_node_has_no_more_is_not_lost_with_a_copy),
 	AMONG_PEERS(test_wrong_bytes),
 	AMONG_PEERS(test_small_value_with_wrong_bytes),
 	AMONG_PEERS(test_answers_that_make_no_sense),
