@@ -678,7 +678,10 @@ void keepers_look(struct sim *sim);
 /* Who has kept the put at `from` or later was down or stopped, or cut off from the asker. */
 bool keeper_was_away(const struct sim *sim, uint32_t asker, const struct put *put,
 	uint64_t from, uint64_t to);
-/* The same, or had any other trouble. */
+/* All who have, whoever put it, and without a break from then on. */
+bool keepers_are_gone(
+	const struct sim *sim, uint32_t asker, const struct put *put, uint64_t from);
+/* Who has kept it had that trouble, or any other. */
 bool keeper_was_troubled(
 	const struct sim *sim, const struct put *put, uint64_t from, uint64_t to);
 /* The host has not met who keeps it, which cannot say to the directory that it is there. */

@@ -13,15 +13,14 @@
 
 /* ---- acknowledged -------------------------------------------------------- */
 
-/* The keeper was in trouble for so long that it is no member any more: it may never be back, and
+/* Who keeps it was in trouble for so long that it is no member any more: it may never be back, and
  * the key does not wait for it. */
 static bool keeper_is_gone(const struct host *host, const struct put *put)
 {
 	const struct sim *sim = host->sim;
 	uint64_t since = sim->now_ns - MIN(sim->now_ns, GONE_NS_FAST);
 
-	return trouble_was_between(sim, host->index, put->host, since, sim->now_ns) &&
-	       !trouble_paused_at(sim, put->host, since, sim->now_ns, 1);
+	return keepers_are_gone(sim, host->index, put, since);
 }
 
 /* Whether the host can have learned nothing of the put since another began there. */

@@ -193,6 +193,22 @@ bool keeper_was_away(const struct sim *sim, uint32_t asker, const struct put *pu
 	return false;
 }
 
+bool keepers_are_gone(
+	const struct sim *sim, uint32_t asker, const struct put *put, uint64_t from)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		if (!was_keeper(put, i, from))
+			continue;
+		if (!trouble_was_between(sim, asker, i, from, sim->now_ns) ||
+			trouble_paused_at(sim, i, from, sim->now_ns, 1))
+			return false;
+		any = true;
+	}
+	return any;
+}
+
 bool keeper_was_troubled(
 	const struct sim *sim, const struct put *put, uint64_t from, uint64_t to)
 {
