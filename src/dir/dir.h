@@ -128,7 +128,8 @@ enum dir_op {
 	 * `generation` 0: whichever is there. DIR_ABSENT: there is none, or none of that
 	 * generation. Of all who ask with another token, one is told DIR_DONE. With token 0 a
 	 * repeat is not known. With `lost` set no tombstone stays: nobody has it, and what is
-	 * older may not have been announced yet. */
+	 * older may not have been announced yet. With `asked` set these have said that they have
+	 * it not: DIR_EXISTS, and nothing changes, if another has come to keep it. */
 	DIR_OP_TAKE_OUT,
 	/* The keeper `from` gives its role to the caller, and is DIR_SECONDARY from then on: it
 	 * has the bytes until it says otherwise, and must be told of a removal. Only where
@@ -183,6 +184,8 @@ struct dir_call {
 	uint64_t ttl_ns; /* of a publish or an announcement: the entry's; 0: for ever */
 	const uint64_t *live; /* nodes that can be told */
 	uint32_t live_count;
+	const uint64_t *asked; /* of a take out: nodes; NULL: it goes, whoever keeps it */
+	uint32_t asked_count;
 	const struct dir_member *member;
 	/* what came of it */
 	int err;

@@ -53,7 +53,7 @@ struct args {
 	const char *argv[ARGS_MAX];
 	size_t sizes[ARGS_MAX];
 	int count;
-	char text[2048];
+	char text[4096];
 	size_t used;
 };
 
@@ -123,20 +123,20 @@ static void add_leave(struct args *args, const struct dir_call *call)
 	add(args, "%d", is_own);
 }
 
-/* Left out is as if it were not live, which only makes a tombstone last longer. */
-#define LIVE_MOST 96u
+/* Left out is as if it were not live, which only makes a tombstone last longer; or as if it were not
+ * asked, and then the entry stays. */
+#define NODES_MOST 96u
 
-/* The nodes that are live, parted so that no two of them make up a third. */
-static void add_live(struct args *args, const struct dir_call *call)
+/* Parted so that no two of them make up a third. */
+static void add_nodes(struct args *args, const uint64_t *nodes, uint32_t count)
 {
 	size_t at = args->used;
-	uint32_t count = MIN(call->live_count, LIVE_MOST);
 
+	count = MIN(count, NODES_MOST);
 	CHECK(sizeof(args->text) - at > 17ul * count);
 	for (uint32_t i = 0; i < count; i++)
 		args->used += (size_t)snprintf(args->text + args->used,
-			sizeof(args->text) - args->used, "%016" PRIx64 ",",
-			call->live[i]);
+			sizeof(args->text) - args->used, "%016" PRIx64 ",", nodes[i]);
 	add_bytes(args, args->text + at, args->used - at);
 }
 
@@ -179,8 +179,12 @@ static void add_arguments(struct args *args, const struct dir_call *call)
 		add_number(args, call->generation);
 		add_number(args, call->token);
 		add_span(args, call->bury_ns);
-		add_live(args, call);
+		add_nodes(args, call->live, call->live_count);
 		add(args, "%d", call->lost);
+		if (call->asked != NULL)
+			add_nodes(args, call->asked, call->asked_count);
+		else
+			add(args, "-");
 		break;
 	case DIR_OP_HAND_OVER:
 		add_caller(args, call);

@@ -167,7 +167,7 @@ static uint32_t verdicts_of(enum dir_op op)
 	case DIR_OP_JOIN:
 		return BIT(DIR_DONE) | BIT(DIR_ABSENT) | BIT(VERDICT_FULL);
 	case DIR_OP_TAKE_OUT:
-		return BIT(DIR_DONE) | BIT(DIR_ABSENT);
+		return BIT(DIR_DONE) | BIT(DIR_ABSENT) | BIT(DIR_EXISTS);
 	case DIR_OP_ANNOUNCE:
 		return BIT(DIR_DONE) | BIT(DIR_REMOVED) | BIT(DIR_OLDER) |
 		       BIT(DIR_REPLACED) | BIT(VERDICT_FULL);

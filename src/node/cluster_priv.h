@@ -174,10 +174,11 @@ struct query {
 	struct fetch *fetch; /* that it is for */
 	bool ended;
 	uint64_t complete; /* the epoch, if that was complete when it was sent; else 0 */
-	uint64_t live[PEER_LIMIT + 1]; /* for call.live */
-	struct dir_member member;      /* for call.member */
-	struct held held;              /* of an announcement, */
-	uint64_t kept;                 /* and cluster.kept at its begin */
+	uint64_t live[PEER_LIMIT + 1];  /* for call.live */
+	uint64_t asked[PEER_LIMIT + 1]; /* for call.asked */
+	struct dir_member member;       /* for call.member */
+	struct held held;               /* of an announcement, */
+	uint64_t kept;                  /* and cluster.kept at its begin */
 };
 
 enum errand_kind {
@@ -302,6 +303,7 @@ struct fetch {
 	bool unreached;      /* but some could not be */
 	bool is_being_put;   /* on this node, and this node is its keeper */
 	bool unkept;         /* the entry names copies alone */
+	uint64_t keepers;    /* others that it names, a bit each */
 	bool stopping;       /* of MOVE: nobody wants the bytes any more */
 	uint64_t generation, size;
 	uint32_t flags; /* DIR_SOFTPIN */
@@ -719,6 +721,8 @@ void query_free(struct node *node, struct query *query);
 void query_leave(struct node *node, struct op *op, query_done_fn done);
 /* The call names who can be told. */
 void query_set_live(struct node *node, struct query *query);
+/* The call is for what these places, and this node, have said that they have not. */
+void query_set_asked(const struct node *node, struct query *query, uint64_t places);
 
 /* ---- errand.c ------------------------------------------------------------ */
 
@@ -917,6 +921,8 @@ void keepers_find(
 	const struct node *node, const struct dir_entry *entry, struct keepers *ret);
 /* Of an entry whose keepers are all gone, one of them; 0: some live, or may, or there are none. */
 uint64_t keepers_dead(const struct node *node, const struct dir_entry *entry);
+/* The other nodes that it has as keepers, a bit each; one that was not known gets a place. */
+uint64_t keeper_places(struct node *node, const struct dir_entry *entry);
 
 /* ---- rebuild.c ----------------------------------------------------------- */
 

@@ -89,6 +89,7 @@ static bool fetch_ask_directory(
 		/* As publishing does: what is older may be there; or who keeps it, which the
 		 * directory has forgotten, while that node is away. */
 		query->call.lost = !fetch->complete || fetch->unkept;
+		query_set_asked(node, query, fetch->keepers);
 		query_set_live(node, query);
 	}
 	query_start(node, query, fetch_looked);
@@ -102,7 +103,7 @@ void fetch_look(struct node *node, struct fetch *fetch)
 	fetch->refreshed = fetch->asked_all = fetch->dir_knows = false;
 	fetch->complete = fetch->unreached = false;
 	fetch->is_being_put = fetch->unkept = false;
-	fetch->generation = fetch->size = 0;
+	fetch->generation = fetch->size = fetch->keepers = 0;
 	fetch->sources = (struct sources){.count = 0};
 	fetch->state = FETCH_TURN; /* it has nothing yet */
 	if (directory_is_away(node, &fetch->id)) {
@@ -124,6 +125,7 @@ static void fetch_found(
 	fetch->size = entry->size;
 	fetch->flags = entry->flags;
 	fetch->unkept = dir_keeper_count(entry) == 0;
+	fetch->keepers = keeper_places(node, entry);
 	sources_find(node, entry, &fetch->sources);
 	if (own_role(node, entry) == DIR_KEEPER)
 		fetch_meets_itself(node, fetch);

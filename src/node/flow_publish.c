@@ -302,6 +302,7 @@ static bool publish_met(struct node *node, struct op *op)
 
 	sources_find(node, entry, &sources);
 	op->met_generation = entry->generation;
+	op->met_keepers = keeper_places(node, entry);
 	op->met_softpin = entry->flags & DIR_SOFTPIN;
 	op->met_away = sources.away || sources.strange || sources.unmet;
 	query_free(node, op->query);
@@ -451,6 +452,8 @@ static bool publish_verified(struct node *node, struct op *op)
 	query->call.bury_ns = GRAVE_NS;
 	/* It may be later than an object that the directory has forgotten. */
 	query->call.lost = !directory_knows_all(node, &op->id);
+	/* Who has given its role to another meanwhile has it no more. */
+	query_set_asked(node, query, op->met_keepers);
 	query_set_live(node, query);
 	op->cluster_state = PUBLISH_CLEAR;
 	op_set_deadline(node, op);
@@ -479,6 +482,11 @@ static bool publish_has_answer(struct node *node, struct op *op, bool *ret_publi
 	case PUBLISH_CONFIRM:
 		return publish_confirmed(node, op, ret_published);
 	case PUBLISH_CLEAR:
+		if (op->query->call.verdict == DIR_EXISTS) {
+			query_free(node, op->query);
+			return publish_again(
+				node, op, PUBLISH_SEND, "another has come to keep it");
+		}
 		/* Who could not be asked may have it still. */
 		if (op->query->call.verdict == DIR_DONE)
 			holders_drop(

@@ -144,6 +144,18 @@ static inline void peer_has_no_more(unsigned peer, const char *key, uint64_t gen
 		DIR_DONE);
 }
 
+/* The peer takes over what the other keeps, who has nothing of it any more. */
+static inline void peer_takes_over(
+	unsigned peer, unsigned from, const char *key, uint64_t generation)
+{
+	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_HAND_OVER,
+						  .id = id_of(key),
+						  .generation = generation,
+						  .from = peer_id(from)}),
+		DIR_DONE);
+	peer_has_no_more(from, key, generation);
+}
+
 /* The directory has this node as the keeper then, though it has nothing, and not the peer. */
 static inline void hands_over_to_this(unsigned peer, const char *key, uint64_t generation)
 {

@@ -634,6 +634,30 @@ static void test_take_out_of_what_is_lost_buries_nothing(void **state)
 	assert_int_equal(generation_of(node, id), G1);
 }
 
+static void test_take_out_of_what_another_has_come_to_keep(void **state)
+{
+	struct dir_rig *rig = rig_begin(state);
+	struct rig_node *node = &rig->nodes[0], *other = rig_add_node(rig);
+	uint64_t asked[] = {rig_number(node), 9};
+	struct dir_id id = rig_id(rig);
+	struct dir_call hand = rig_call(other, DIR_OP_HAND_OVER, id, G1);
+	struct dir_call call = take_out_call(node, id, G1, 1);
+
+	call.asked = asked;
+	call.asked_count = ARRAY_LEN(asked);
+	publish(node, id, G1, 0);
+	join(other, id); /* no keeper */
+	hand.from = rig_number(node);
+	rig_do(other, &hand, DIR_DONE);
+	rig_do(node, &call, DIR_EXISTS);
+	assert_int_equal(call.entry.holder_count, 2);
+	assert_int_equal(generation_of(node, id), G1);
+	asked[1] = rig_number(other);
+	rig_do(node, &call, DIR_DONE);
+	assert_int_equal(generation_of(node, id), 0);
+	rig_do(node, &call, DIR_DONE); /* it is a repeat */
+}
+
 /* ---- hand over ----------------------------------------------------------- */
 
 static void test_hand_over(void **state)
@@ -1157,7 +1181,7 @@ static const struct random_op {
 	{DIR_OP_LOOKUP, 1u << DIR_DONE | 1u << DIR_ABSENT, 5},
 	{DIR_OP_LOADED, 1u << DIR_DONE | 1u << DIR_GONE, 10},
 	{DIR_OP_LEAVE, 1u << DIR_DONE | 1u << DIR_GONE, 10},
-	{DIR_OP_TAKE_OUT, 1u << DIR_DONE | 1u << DIR_ABSENT, 5},
+	{DIR_OP_TAKE_OUT, 1u << DIR_DONE | 1u << DIR_ABSENT | 1u << DIR_EXISTS, 5},
 	{DIR_OP_HAND_OVER, 1u << DIR_DONE | 1u << DIR_GONE | 1u << DIR_EXISTS, 10},
 	{DIR_OP_ANNOUNCE,
 		1u << DIR_DONE | 1u << DIR_REMOVED | 1u << DIR_OLDER | 1u << DIR_REPLACED,
@@ -1201,6 +1225,8 @@ static struct dir_call random_call(struct dir_rig *rig, struct rng *rng)
 		.bury_ns = BURY,
 		.live = live,
 		.live_count = (uint32_t)rng_below(rng, 4),
+		.asked = rng_chance(rng, 50) ? live : NULL,
+		.asked_count = (uint32_t)rng_below(rng, 4),
 	};
 }
 
@@ -1497,6 +1523,7 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_take_out_has_one_winner),
 	TEST(test_take_out_buries_as_long_as_needed),
 	TEST(test_take_out_of_what_is_lost_buries_nothing),
+	TEST(test_take_out_of_what_another_has_come_to_keep),
 	TEST(test_hand_over),
 	TEST(test_one_keeper_more),
 	TEST(test_announce_makes_an_entry),

@@ -385,6 +385,25 @@ static void test_stale_entry_is_taken_out(void **state)
 	assert_int_equal(entry_of(KEY), 0);
 }
 
+/* Who kept it is asked twice, and the second time has given it away. */
+static void test_what_is_being_handed_over_is_found(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	get(&guest, KEY);
+	reply_error(want_ask(0, MSG_TYPE_REPLICA_ASK), ERR_NOT_FOUND);
+	settle();
+	peer_takes_over(1, 0, KEY, 100);
+	reply_error(want_ask(0, MSG_TYPE_REPLICA_ASK), ERR_NOT_FOUND);
+	settle();
+	want_nothing(guest.lane);
+	gives(1, 100, SMALL);
+	want_object(&guest, SMALL);
+	assert_int_equal(entry_of(KEY), 100);
+}
+
 /* What peer 0 kept was removed, by the word of peer 0 itself, and a directory that went back has it
  * again, with a copy whose pool is lost. */
 static void test_what_its_keeper_has_no_more_is_not_lost_with_a_copy(void **state)
@@ -995,6 +1014,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_what_another_has_is_not_lost),
 	AMONG_PEERS(test_what_one_that_does_not_answer_may_have_is_not_lost),
 	AMONG_PEERS(test_stale_entry_is_taken_out),
+	AMONG_PEERS(test_what_is_being_handed_over_is_found),
 	AMONG_PEERS(test_what_its_keeper_has_no_more_is_not_lost_with_a_copy),
 	AMONG_PEERS(test_what_this_node_has_no_more_is_not_lost_with_a_copy),
 	AMONG_PEERS(test_wrong_bytes),

@@ -428,6 +428,27 @@ static void test_put_asks_whoever_may_keep_it(void **state)
 	assert_int_equal(entry_of(KEY), GENERATION);
 }
 
+/* Who kept it is asked when it has given that away already. */
+static void test_put_of_what_is_being_handed_over(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
+	send_put(&guest, KEY, "mine", WAIT);
+	settle();
+	peer_takes_over(1, 0, KEY, GENERATION);
+	reply_error(want_ask(0, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	settle();
+	want_nothing(guest.lane);
+	assert_int_equal(entry_of(KEY), GENERATION);
+	turn(CLUSTER_RETRY);
+	peer_has(1, GENERATION, false);
+	settle();
+	want_error(guest.lane, ERR_EXISTS, "has an object");
+	assert_int_equal(entry_of(KEY), GENERATION);
+}
+
 /* A peer has taken it for gone, and claimed what it keeps. */
 static void test_told_that_it_was_gone(void **state)
 {
@@ -1110,6 +1131,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_named_keeper_has_a_copy),
 	AMONG_PEERS(test_forgotten_after_the_hand_over),
 	AMONG_PEERS(test_put_asks_whoever_may_keep_it),
+	AMONG_PEERS(test_put_of_what_is_being_handed_over),
 	AMONG_PEERS(test_told_that_it_was_gone),
 	AMONG_PEERS(test_full_node_gives_to_a_peer),
 	AMONG_PEERS(test_what_was_given_can_be_read_again),
