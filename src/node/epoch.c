@@ -6,8 +6,12 @@
  * node has, what is absent there counts for nothing (epoch_is_complete()).
  *
  *   node_on_epoch -> wanted --announcer is idle--> walking --end--> finished, told by beats
- *                      ^------- something could not be ------'
- *                      '------- keepers were named under it before it was complete
+ *                      ^------- something could not be ------'         |
+ *                      |------- keepers were named under it before it was complete
+ *                      '------- a copy comes that the directory cannot name (epoch_reopen()),
+ *                               told by beats
+ *
+ * Such a copy is not announced as the rest is: whether there is such an object the directory says.
  */
 #include "node/node_priv.h"
 
