@@ -6,7 +6,7 @@
  * node has, what is absent there counts for nothing (epoch_is_complete()).
  *
  *   node_on_epoch -> wanted --announcer is idle--> walking --end--> finished, told by beats
- *                      ^------- something could not be ------'         |
+ *                      ^------- something could not be ------'
  *                      |------- keepers were named under it before it was complete
  *                      '------- a copy comes that the directory cannot name (epoch_reopen()),
  *                               told by beats
