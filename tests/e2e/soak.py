@@ -247,6 +247,9 @@ class Faults:
     def daemon_killed(self):
         node, = self.some_nodes(1)
         self.moves.ends(node)
+        # What it has not announced yet to a directory that has forgotten counts as free 3 s later, says the manual,
+        # and a sanitized daemon may need more than that to be back.
+        until(node.directory_is_complete, f"{node.name} has announced what it has")
         node.kill()
         return node.start
 
