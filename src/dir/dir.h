@@ -77,6 +77,18 @@ static inline uint16_t dir_keeper_count(const struct dir_entry *entry)
 	return count;
 }
 
+/* Tells one set of keepers from another: the sum of as much of their ids as a script can add up
+ * without loss, since its numbers have 53 bits. */
+static inline uint64_t dir_keepers(const struct dir_entry *entry)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < entry->holder_count; i++)
+		if (entry->holders[i].role == DIR_KEEPER)
+			sum += entry->holders[i].node & 0xfffffffffffull;
+	return sum;
+}
+
 /* The name of a key: 128 bits of its hash, the same on every node (core/disk.h). Of two keys
  * with one name, which nobody has met, one would be absent. */
 struct dir_id {
@@ -128,8 +140,8 @@ enum dir_op {
 	 * `generation` 0: whichever is there. DIR_ABSENT: there is none, or none of that
 	 * generation. Of all who ask with another token, one is told DIR_DONE. With token 0 a
 	 * repeat is not known. With `lost` set no tombstone stays: nobody has it, and what is
-	 * older may not have been announced yet. With `asked` set these have said that they have
-	 * it not: DIR_EXISTS, and nothing changes, if another has come to keep it. */
+	 * older may not have been announced yet. With `asked` set those who kept it have said that
+	 * they have it not: DIR_EXISTS, and nothing changes, if it has not these `keepers`. */
 	DIR_OP_TAKE_OUT,
 	/* The keeper `from` gives its role to the caller, and is DIR_SECONDARY from then on: it
 	 * has the bytes until it says otherwise, and must be told of a removal. Only where
@@ -184,8 +196,8 @@ struct dir_call {
 	uint64_t ttl_ns; /* of a publish or an announcement: the entry's; 0: for ever */
 	const uint64_t *live; /* nodes that can be told */
 	uint32_t live_count;
-	const uint64_t *asked; /* of a take out: nodes; NULL: it goes, whoever keeps it */
-	uint32_t asked_count;
+	bool asked;       /* of a take out; else it goes, whoever keeps it */
+	uint64_t keepers; /* dir_keepers() of the entry by which they were */
 	const struct dir_member *member;
 	/* what came of it */
 	int err;

@@ -397,10 +397,10 @@ static int run_hand_over(struct run *run)
 
 /* ---- the end ------------------------------------------------------------- */
 
-static bool has_node(const uint64_t *nodes, uint32_t count, uint64_t node)
+static bool is_live(const struct dir_call *call, uint64_t node)
 {
-	for (uint32_t i = 0; i < count; i++) {
-		if (nodes[i] == node)
+	for (uint32_t i = 0; i < call->live_count; i++) {
+		if (call->live[i] == node)
 			return true;
 	}
 	return false;
@@ -411,8 +411,7 @@ static bool all_are_live(const struct run *run)
 	const struct dir_entry *there = &run->key->there;
 
 	for (uint32_t i = 0; i < there->holder_count; i++) {
-		if (!has_node(run->call->live, run->call->live_count,
-			    there->holders[i].node))
+		if (!is_live(run->call, there->holders[i].node))
 			return false;
 	}
 	return true;
@@ -449,19 +448,6 @@ static void token_add(struct run *run, uint64_t generation)
 		run->call->token, generation, later(run->now, DIR_REPEAT_NS)};
 }
 
-static bool another_keeps(const struct run *run)
-{
-	const struct dir_entry *there = &run->key->there;
-	const struct dir_call *call = run->call;
-
-	for (uint32_t i = 0; i < there->holder_count; i++) {
-		if (there->holders[i].role == DIR_KEEPER &&
-			!has_node(call->asked, call->asked_count, there->holders[i].node))
-			return true;
-	}
-	return false;
-}
-
 static int run_take_out(struct run *run)
 {
 	struct mem_key *key = run->key;
@@ -472,7 +458,7 @@ static int run_take_out(struct run *run)
 		return say(run, DIR_DONE);
 	if (generation == 0 || (call->generation != 0 && call->generation != generation))
 		return say(run, DIR_ABSENT);
-	if (call->asked != NULL && another_keeps(run))
+	if (call->asked && call->keepers != dir_keepers(&key->there))
 		return say(run, DIR_EXISTS);
 	if (!call->lost)
 		bury(run, generation, all_are_live(run) ? DIR_REPEAT_NS : call->bury_ns);

@@ -53,7 +53,7 @@ struct args {
 	const char *argv[ARGS_MAX];
 	size_t sizes[ARGS_MAX];
 	int count;
-	char text[4096];
+	char text[2048];
 	size_t used;
 };
 
@@ -123,20 +123,20 @@ static void add_leave(struct args *args, const struct dir_call *call)
 	add(args, "%d", is_own);
 }
 
-/* Left out is as if it were not live, which only makes a tombstone last longer; or as if it were not
- * asked, and then the entry stays. */
-#define NODES_MOST 96u
+/* Left out is as if it were not live, which only makes a tombstone last longer. */
+#define LIVE_MOST 96u
 
-/* Parted so that no two of them make up a third. */
-static void add_nodes(struct args *args, const uint64_t *nodes, uint32_t count)
+/* The nodes that are live, parted so that no two of them make up a third. */
+static void add_live(struct args *args, const struct dir_call *call)
 {
 	size_t at = args->used;
+	uint32_t count = MIN(call->live_count, LIVE_MOST);
 
-	count = MIN(count, NODES_MOST);
 	CHECK(sizeof(args->text) - at > 17ul * count);
 	for (uint32_t i = 0; i < count; i++)
 		args->used += (size_t)snprintf(args->text + args->used,
-			sizeof(args->text) - args->used, "%016" PRIx64 ",", nodes[i]);
+			sizeof(args->text) - args->used, "%016" PRIx64 ",",
+			call->live[i]);
 	add_bytes(args, args->text + at, args->used - at);
 }
 
@@ -179,10 +179,10 @@ static void add_arguments(struct args *args, const struct dir_call *call)
 		add_number(args, call->generation);
 		add_number(args, call->token);
 		add_span(args, call->bury_ns);
-		add_nodes(args, call->live, call->live_count);
+		add_live(args, call);
 		add(args, "%d", call->lost);
-		if (call->asked != NULL)
-			add_nodes(args, call->asked, call->asked_count);
+		if (call->asked)
+			add(args, "%" PRIu64, call->keepers);
 		else
 			add(args, "-");
 		break;

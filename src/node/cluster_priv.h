@@ -89,13 +89,13 @@ struct peer {
 	char endpoint[DIR_ENDPOINT_MAX];
 	uint64_t
 		heard_ns; /* last, over either connection; when it was met, before that */
-	uint64_t answered_ns;    /* the same for answers alone */
-	uint64_t member_ns;      /* when the directory named it last */
-	uint64_t retry_ns;       /* when to connect again, */
-	uint64_t backoff_ns;     /* after that much */
-	uint64_t beat_ns;        /* when it is to be told that we live */
-	bool beating;            /* it has not answered the last time yet */
-	uint64_t told_epochs_ns; /* when its last own beat came */
+	uint64_t answered_ns; /* the same for answers alone */
+	uint64_t member_ns;   /* when the directory named it last */
+	uint64_t retry_ns;    /* when to connect again, */
+	uint64_t backoff_ns;  /* after that much */
+	uint64_t beat_ns;     /* when it is to be told that we live */
+	bool beating;         /* it has not answered the last time yet */
+	uint64_t epochs_ns;   /* when it said the epochs below, or earlier */
 	uint64_t
 		refused_ns; /* when it was told last that this is not the peer; 0 = never */
 	bool was_gone;      /* since it was up last */
@@ -174,11 +174,10 @@ struct query {
 	struct fetch *fetch; /* that it is for */
 	bool ended;
 	uint64_t complete; /* the epoch, if that was complete when it was sent; else 0 */
-	uint64_t live[PEER_LIMIT + 1];  /* for call.live */
-	uint64_t asked[PEER_LIMIT + 1]; /* for call.asked */
-	struct dir_member member;       /* for call.member */
-	struct held held;               /* of an announcement, */
-	uint64_t kept;                  /* and cluster.kept at its begin */
+	uint64_t live[PEER_LIMIT + 1]; /* for call.live */
+	struct dir_member member;      /* for call.member */
+	struct held held;              /* of an announcement, */
+	uint64_t kept;                 /* and cluster.kept at its begin */
 };
 
 enum errand_kind {
@@ -303,7 +302,7 @@ struct fetch {
 	bool unreached;      /* but some could not be */
 	bool is_being_put;   /* on this node, and this node is its keeper */
 	bool unkept;         /* the entry names copies alone */
-	uint64_t keepers;    /* others that it names, a bit each */
+	uint64_t keepers;    /* dir_keepers() of it */
 	bool stopping;       /* of MOVE: nobody wants the bytes any more */
 	uint64_t generation, size;
 	uint32_t flags; /* DIR_SOFTPIN */
@@ -628,7 +627,9 @@ void peers_beat(struct node *node);
 /* What a BEAT or BEATEN brought. */
 void peer_take_beat(
 	struct node *node, uint32_t place, uint64_t free_bytes, uint64_t generation);
-void peer_take_epochs(struct node *node, uint32_t place, const void *epochs, size_t size);
+/* It said so at that time or later. */
+void peer_take_epochs(struct node *node, uint32_t place, uint64_t since_ns,
+	const void *epochs, size_t size);
 
 /* ---- replaced.c: nodes that are gone for good ---------------------------- */
 
@@ -702,10 +703,10 @@ void published_run(struct node *node, struct op *op);
 struct query *query_new(struct node *node, enum dir_op kind, const struct dir_id *id);
 /* Its end wakes the op, whose op->query it is until then. */
 void query_start_for(struct node *node, struct op *op, struct query *query);
+void query_start(struct node *node, struct query *query, query_done_fn done);
 /* What its answer does not have is absent: all live members had announced what they have before it
  * was sent, and the directory has forgotten nothing since. */
 bool query_knows_all(const struct node *node, const struct query *query);
-void query_start(struct node *node, struct query *query, query_done_fn done);
 /* What the query's owner left with it. */
 void query_free_owner(struct query *query);
 /* A copy of the key goes with the query, as its owner; without memory none does. The call has
@@ -721,8 +722,6 @@ void query_free(struct node *node, struct query *query);
 void query_leave(struct node *node, struct op *op, query_done_fn done);
 /* The call names who can be told. */
 void query_set_live(struct node *node, struct query *query);
-/* The call is for what these places, and this node, have said that they have not. */
-void query_set_asked(const struct node *node, struct query *query, uint64_t places);
 
 /* ---- errand.c ------------------------------------------------------------ */
 
@@ -921,8 +920,6 @@ void keepers_find(
 	const struct node *node, const struct dir_entry *entry, struct keepers *ret);
 /* Of an entry whose keepers are all gone, one of them; 0: some live, or may, or there are none. */
 uint64_t keepers_dead(const struct node *node, const struct dir_entry *entry);
-/* The other nodes that it has as keepers, a bit each; one that was not known gets a place. */
-uint64_t keeper_places(struct node *node, const struct dir_entry *entry);
 
 /* ---- rebuild.c ----------------------------------------------------------- */
 

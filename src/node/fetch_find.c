@@ -89,7 +89,8 @@ static bool fetch_ask_directory(
 		/* As publishing does: what is older may be there; or who keeps it, which the
 		 * directory has forgotten, while that node is away. */
 		query->call.lost = !fetch->complete || fetch->unkept;
-		query_set_asked(node, query, fetch->keepers);
+		query->call.asked = true;
+		query->call.keepers = fetch->keepers;
 		query_set_live(node, query);
 	}
 	query_start(node, query, fetch_looked);
@@ -125,7 +126,7 @@ static void fetch_found(
 	fetch->size = entry->size;
 	fetch->flags = entry->flags;
 	fetch->unkept = dir_keeper_count(entry) == 0;
-	fetch->keepers = keeper_places(node, entry);
+	fetch->keepers = dir_keepers(entry);
 	sources_find(node, entry, &fetch->sources);
 	if (own_role(node, entry) == DIR_KEEPER)
 		fetch_meets_itself(node, fetch);

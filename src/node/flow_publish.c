@@ -302,7 +302,7 @@ static bool publish_met(struct node *node, struct op *op)
 
 	sources_find(node, entry, &sources);
 	op->met_generation = entry->generation;
-	op->met_keepers = keeper_places(node, entry);
+	op->met_keepers = dir_keepers(entry);
 	op->met_softpin = entry->flags & DIR_SOFTPIN;
 	op->met_away = sources.away || sources.strange || sources.unmet;
 	query_free(node, op->query);
@@ -453,7 +453,8 @@ static bool publish_verified(struct node *node, struct op *op)
 	/* It may be later than an object that the directory has forgotten. */
 	query->call.lost = !directory_knows_all(node, &op->id);
 	/* Who has given its role to another meanwhile has it no more. */
-	query_set_asked(node, query, op->met_keepers);
+	query->call.asked = true;
+	query->call.keepers = op->met_keepers;
 	query_set_live(node, query);
 	op->cluster_state = PUBLISH_CLEAR;
 	op_set_deadline(node, op);

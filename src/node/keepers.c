@@ -68,25 +68,6 @@ void keepers_find(
 	}
 }
 
-uint64_t keeper_places(struct node *node, const struct dir_entry *entry)
-{
-	uint64_t places = 0;
-
-	for (uint32_t i = 0; i < entry->holder_count; i++) {
-		const struct dir_holder *holder = &entry->holders[i];
-		uint32_t place;
-
-		if (holder->role != DIR_KEEPER || holder->node == node->cluster.id)
-			continue;
-		place = peer_find(node, holder->node);
-		if (place == PEER_LIMIT)
-			place = peer_note(node, holder->node, holder->incarnation);
-		if (place != PEER_LIMIT)
-			places |= 1ull << place;
-	}
-	return places;
-}
-
 uint64_t keepers_dead(const struct node *node, const struct dir_entry *entry)
 {
 	struct keepers keepers;

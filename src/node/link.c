@@ -260,8 +260,7 @@ void beat_run(struct node *node, struct op *op)
 		return;
 	}
 	peer_take_beat(node, place, msg.free_bytes, msg.generation);
-	peer_take_epochs(node, place, msg.epochs.data, msg.epochs.size);
-	node->cluster.peers[place].told_epochs_ns = node_now(node);
+	peer_take_epochs(node, place, node_now(node), msg.epochs.data, msg.epochs.size);
 	answer = (struct msg_beaten){
 		.free_bytes = keep_credit(node),
 		.generation = node->master.last_generation,

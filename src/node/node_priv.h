@@ -146,7 +146,7 @@ struct op {
 	bool confirmed;        /* and is not provisional any more */
 	struct query *published;    /* what the directory said then */
 	uint64_t met_generation;    /* what has the key instead, */
-	uint64_t met_keepers;       /* and who keeps it, a bit each */
+	uint64_t met_keepers;       /* and dir_keepers() of it */
 	bool met_softpin, met_away; /* it is to stay; one that holds it cannot be asked */
 	bool found;                 /* one of those who were asked has it */
 	bool dir_answered;          /* before they were */

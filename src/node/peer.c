@@ -355,12 +355,17 @@ void peer_take_beat(
 	peer_note_generation(node, place, generation);
 }
 
-void peer_take_epochs(struct node *node, uint32_t place, const void *epochs, size_t size)
+void peer_take_epochs(struct node *node, uint32_t place, uint64_t since_ns,
+	const void *epochs, size_t size)
 {
 	struct peer *peer = peer_at(node, place);
 	uint32_t count = (uint32_t)MIN(size / 8, (size_t)DIR_DOMAINS);
 	bool changed = count != peer->epoch_count;
 
+	/* Its own beats come in their order, but an answer may be older than the last of them. */
+	if (since_ns < peer->epochs_ns)
+		return;
+	peer->epochs_ns = since_ns;
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t epoch;
 
@@ -383,9 +388,7 @@ static void peer_beaten(
 		return;
 	overtaken_heard(node, ask);
 	peer_take_beat(node, ask->peer, msg.free_bytes, msg.generation);
-	/* Its own beats come in their order, but this may be older than the last of them. */
-	if (ask->sent_ns > peer_at(node, ask->peer)->told_epochs_ns)
-		peer_take_epochs(node, ask->peer, msg.epochs.data, msg.epochs.size);
+	peer_take_epochs(node, ask->peer, ask->sent_ns, msg.epochs.data, msg.epochs.size);
 }
 
 static void peer_beat(struct node *node, uint32_t place, uint64_t now)

@@ -142,17 +142,6 @@ void query_set_live(struct node *node, struct query *query)
 	query->call.live_count = peers_live_ids(node, query->live);
 }
 
-void query_set_asked(const struct node *node, struct query *query, uint64_t places)
-{
-	uint32_t count = 0;
-
-	query->asked[count++] = node->cluster.id;
-	for (; places != 0; places &= places - 1)
-		query->asked[count++] = node->cluster.peers[__builtin_ctzll(places)].id;
-	query->call.asked = query->asked;
-	query->call.asked_count = count;
-}
-
 void node_on_dir(struct node *node, struct dir_call *call)
 {
 	struct query *query = container_of(call, struct query, call);

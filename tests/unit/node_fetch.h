@@ -106,14 +106,15 @@ static inline uint32_t master_find_key(const char *key)
 
 /* ---- what peers keep ----------------------------------------------------- */
 
-static inline void keeps_as(unsigned peer, uint64_t incarnation, const char *key,
-	uint64_t generation, uint64_t size, uint32_t flags)
+/* Whoever that is, by the connection of the peer. */
+static inline void node_keeps(unsigned peer, uint64_t node, uint64_t incarnation,
+	const char *key, uint64_t generation, uint64_t size, uint32_t flags)
 {
 	struct fake_peer *at = &fake.peers[peer];
 
 	at->answered = (struct dir_call){
 		.op = DIR_OP_ANNOUNCE,
-		.node = peer_id(peer),
+		.node = node,
 		.incarnation = incarnation,
 		.id = id_of(key),
 		.generation = generation,
@@ -127,6 +128,12 @@ static inline void keeps_as(unsigned peer, uint64_t incarnation, const char *key
 	assert_int_equal(dir_mem_apply(&at->port, &at->answered), 0);
 	dir_mem_answer(&at->port, &at->answered);
 	assert_int_equal(at->answered.err, 0);
+}
+
+static inline void keeps_as(unsigned peer, uint64_t incarnation, const char *key,
+	uint64_t generation, uint64_t size, uint32_t flags)
+{
+	node_keeps(peer, peer_id(peer), incarnation, key, generation, size, flags);
 }
 
 static inline void keeps(unsigned peer, const char *key, uint64_t generation,

@@ -638,13 +638,12 @@ static void test_take_out_of_what_another_has_come_to_keep(void **state)
 {
 	struct dir_rig *rig = rig_begin(state);
 	struct rig_node *node = &rig->nodes[0], *other = rig_add_node(rig);
-	uint64_t asked[] = {rig_number(node), 9};
 	struct dir_id id = rig_id(rig);
 	struct dir_call hand = rig_call(other, DIR_OP_HAND_OVER, id, G1);
 	struct dir_call call = take_out_call(node, id, G1, 1);
 
-	call.asked = asked;
-	call.asked_count = ARRAY_LEN(asked);
+	call.asked = true;
+	call.keepers = rig_number(node) & 0xfffffffffffull;
 	publish(node, id, G1, 0);
 	join(other, id); /* no keeper */
 	hand.from = rig_number(node);
@@ -652,7 +651,7 @@ static void test_take_out_of_what_another_has_come_to_keep(void **state)
 	rig_do(node, &call, DIR_EXISTS);
 	assert_int_equal(call.entry.holder_count, 2);
 	assert_int_equal(generation_of(node, id), G1);
-	asked[1] = rig_number(other);
+	call.keepers = dir_keepers(&call.entry);
 	rig_do(node, &call, DIR_DONE);
 	assert_int_equal(generation_of(node, id), 0);
 	rig_do(node, &call, DIR_DONE); /* it is a repeat */
@@ -1225,8 +1224,8 @@ static struct dir_call random_call(struct dir_rig *rig, struct rng *rng)
 		.bury_ns = BURY,
 		.live = live,
 		.live_count = (uint32_t)rng_below(rng, 4),
-		.asked = rng_chance(rng, 50) ? live : NULL,
-		.asked_count = (uint32_t)rng_below(rng, 4),
+		.asked = rng_chance(rng, 50),
+		.keepers = rng_below(rng, 4),
 	};
 }
 

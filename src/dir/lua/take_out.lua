@@ -1,7 +1,6 @@
--- DIR_OP_TAKE_OUT: generation or 0, token or 0, ms to bury, nodes that are live, lost, nodes that were asked or '-'
-local generation, token, ms, live, lost, asked = unpack(ARGV)
+-- DIR_OP_TAKE_OUT: generation or 0, token or 0, ms to bury, nodes that are live, lost, keepers or '-'
+local generation, token, ms, live, lost, keepers = unpack(ARGV)
 local NONE = '0000000000000000'
-local is_sure = asked == '-' -- whoever keeps it
 
 local function all_are_told()
 	for field in pairs(e) do
@@ -13,7 +12,7 @@ local function all_are_told()
 	return true
 end
 
-if is_plain and is_sure and token ~= NONE and lost ~= '1' and (generation == NONE or generation == e.g) then
+if is_plain and keepers == '-' and token ~= NONE and lost ~= '1' and (generation == NONE or generation == e.g) then
 	local clock = redis.call('TIME')
 	local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 	local till = string.format('%.0f', now + REPEAT_MS)
@@ -28,14 +27,12 @@ end
 -- and else:
 local tokens = {}
 
-local function another_keeps()
+local function sum_of_keepers()
+	local sum = 0
 	for field, holder in pairs(e) do
-		if is_of(field, 'h') and string.sub(holder, 17) == KEEPER
-			and not string.find(asked, string.sub(field, 2), 1, true) then
-			return true
-		end
+		if is_of(field, 'h') and string.sub(holder, 17) == KEEPER then sum = sum + tonumber(string.sub(field, 7), 16) end
 	end
-	return false
+	return text(sum)
 end
 
 for of, taken, at in string.gmatch(e.k or '', '(%x+) (%x+) (%d+) ') do
@@ -45,7 +42,7 @@ for of, taken, at in string.gmatch(e.k or '', '(%x+) (%x+) (%d+) ') do
 	if not is_over(at) then tokens[#tokens + 1] = of .. ' ' .. taken .. ' ' .. at .. ' ' end
 end
 if not e.g or (generation ~= NONE and generation ~= e.g) then return answer(ABSENT) end
-if not is_sure and another_keeps() then return answer(EXISTS) end
+if keepers ~= '-' and keepers ~= sum_of_keepers() then return answer(EXISTS) end
 if lost ~= '1' then bury(e.g, all_are_told() and REPEAT_MS or ms) end
 if token ~= NONE then
 	local till = text(now + REPEAT_MS)
