@@ -178,7 +178,8 @@ struct cenote_put_options {
 
 /* Store a copy of `size` bytes (0 is fine). EXISTS: the key has an object, on this node or
  * another, and nothing changed. NO_SPACE: no room until the deadline. TOO_LARGE: larger
- * than the pool. */
+ * than the pool. UNAVAILABLE: no daemon or no directory, and nothing was put; but where the
+ * daemon ended during the put, it may be there when the daemon is back. */
 int cenote_put(struct cenote *store, struct cenote_key key, const void *data,
 	uint64_t size, const struct cenote_put_options *options);
 
@@ -201,8 +202,9 @@ int cenote_create(struct cenote *store, struct cenote_key key, uint64_t size,
 
 /* Show the object. TIMEOUT: its deadline has passed; REMOVED: it was removed meanwhile;
  * EXISTS: a put that replaces, or one of another node, was first. The writer is over then,
- * and writer->data NULL; but where UNAVAILABLE is for want of a daemon, not of a directory, it stays, and may
- * be sealed again. */
+ * and writer->data NULL. UNAVAILABLE: no daemon, and the writer stays, to be sealed again;
+ * or it is over: no directory, and nothing was put; or the daemon ended during the seal, and
+ * it may be there. cenote_error_detail() says which. */
 int cenote_seal(struct cenote *store, struct cenote_writer *writer);
 int cenote_abort(struct cenote *store, struct cenote_writer *writer);
 

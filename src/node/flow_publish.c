@@ -462,6 +462,24 @@ static bool publish_verified(struct node *node, struct op *op)
 	return false;
 }
 
+/* True: the op goes on in its new state. */
+static bool publish_cleared(struct node *node, struct op *op, bool *ret_published)
+{
+	const struct dir_call *call = &op->query->call;
+	bool is_kept = call->verdict == DIR_EXISTS;
+
+	/* Who could not be asked may have it still. */
+	if (call->verdict == DIR_DONE)
+		holders_drop(node, op->key.data, op->key.size, &call->entry);
+	query_free(node, op->query);
+	if (is_kept)
+		return publish_again(
+			node, op, PUBLISH_SEND, "another has come to keep it");
+	/* Who has it still must not come before this put when it is back. */
+	*ret_published = publish_name(node, op, op->met_generation);
+	return !*ret_published;
+}
+
 /* ---- the flow ------------------------------------------------------------ */
 
 /* What a query brought. True: go on. */
@@ -483,19 +501,7 @@ static bool publish_has_answer(struct node *node, struct op *op, bool *ret_publi
 	case PUBLISH_CONFIRM:
 		return publish_confirmed(node, op, ret_published);
 	case PUBLISH_CLEAR:
-		if (op->query->call.verdict == DIR_EXISTS) {
-			query_free(node, op->query);
-			return publish_again(
-				node, op, PUBLISH_SEND, "another has come to keep it");
-		}
-		/* Who could not be asked may have it still. */
-		if (op->query->call.verdict == DIR_DONE)
-			holders_drop(
-				node, op->key.data, op->key.size, &op->query->call.entry);
-		query_free(node, op->query);
-		/* Who has it still must not come before this put when it is back. */
-		*ret_published = publish_name(node, op, op->met_generation);
-		return !*ret_published;
+		return publish_cleared(node, op, ret_published);
 	case PUBLISH_NAME:
 	case PUBLISH_SEND:
 	case PUBLISH_TELL:
