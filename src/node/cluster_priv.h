@@ -166,7 +166,7 @@ typedef void (*query_done_fn)(struct node *node, struct query *query);
 struct query {
 	struct dir_call call;
 	struct list entry; /* free */
-	/* Who is woken at its end, and takes it by query_take(). NULL: `done` is called, and
+	/* Who is woken at its end, and takes it by query_keep(). NULL: `done` is called, and
 	 * then it is free. */
 	struct op *op;
 	query_done_fn done;

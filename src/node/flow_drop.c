@@ -37,6 +37,19 @@ static int drop_end(struct node *node, struct op *op)
 		&node->master, &op->key, op->ends, node_now(node), &op->generation);
 }
 
+/* Whoever was away may bring it back when the directory has forgotten that it was removed. It may
+ * have forgotten by now: then what this node announces, and has on its way, would stand there as
+ * what nobody has any more, and who asks to end it may not know of that. */
+static void drop_bury(struct node *node, struct op *op)
+{
+	struct dir_id id = dir_id_of_key(op->key.data, op->key.size);
+
+	if (op->failure == 0)
+		grave_dig(node, op->key.data, op->key.size, op->ends, GRAVE_OBJECT, 0);
+	if (complete_epoch(node, &id) == 0)
+		errand_simple(node, ERRAND_BURY, &id, op->ends);
+}
+
 /* True: it waits, or has answered. */
 static bool drop_is_held_up(struct node *node, struct op *op)
 {
@@ -64,10 +77,8 @@ void drop_run(struct node *node, struct op *op)
 		/* A doomed put passes the key on to who waits for it. */
 		if (op->failure == 0)
 			waiters_wake(node, op->key.hash);
-		/* Whoever was away may bring it back when the directory has forgotten that. */
-		if (op->failure == 0 && op->ends != 0 && op->before != 0)
-			grave_dig(node, op->key.data, op->key.size, op->ends,
-				GRAVE_OBJECT, 0);
+		if (op->ends != 0 && op->before != 0)
+			drop_bury(node, op);
 		/* Who asks all cannot reach the directory; this node may. */
 		if (op->failure == 0 && op->ends == 0 && op->generation != 0)
 			bury_later(node, op->key.data, op->key.size, op->generation,

@@ -243,8 +243,10 @@ static bool removal_told(struct node *node, struct op *op, bool is_buried)
 	else
 		grave_dig(node, op->key.data, op->key.size, op->ends, GRAVE_KEY,
 			op->unreached_peers);
-	/* The directory has a tombstone for all who may have it only if it names them. */
-	if (is_buried && op->unreached_peers == 0 && !op->keeperless)
+	/* The directory has a tombstone for all who may have it only if it names them, and if it
+	 * has not forgotten that since. */
+	if (is_buried && op->unreached_peers == 0 && !op->keeperless &&
+		op->epoch == complete_epoch(node, &op->id))
 		return removal_ended(node, op);
 	/* A directory that is away is not waited for once more. */
 	if (op->unsure || directory_is_away(node, &op->id))
@@ -399,11 +401,12 @@ static bool removal_unheard(struct node *node, struct op *op)
 static bool removal_answered(struct node *node, struct op *op)
 {
 	const struct dir_call *call = &op->query->call;
+	bool knows_all = query_knows_all(node, op->query);
 
+	op->epoch = knows_all ? call->epoch : 0;
 	if (call->err == 0 && call->verdict == DIR_DONE)
 		return removal_done(node, op);
-	if (call->err == 0 &&
-		(PLANTED(BELIEVED_ABSENT) || query_knows_all(node, op->query)))
+	if (call->err == 0 && (PLANTED(BELIEVED_ABSENT) || knows_all))
 		return removal_absent(node, op);
 	op->unsure |= call->err != 0;
 	query_free(node, op->query);

@@ -298,7 +298,8 @@ static inline void drop_comes(unsigned peer, const char *key, uint64_t generatio
 {
 	static uint32_t channel = 1000;
 	unsigned char buffer[256];
-	struct msg_drop msg = {.key = text(key), .generation = generation};
+	struct msg_drop msg = {
+		.key = text(key), .generation = generation, .before = generation + 1};
 
 	if (fake.peers[peer].link == 0)
 		link_opens(peer);

@@ -628,6 +628,30 @@ static void test_removed_as_its_bytes_are_there(void **state)
 	want_error(guest.lane, ERR_NOT_FOUND, "no object");
 }
 
+/* The directory forgets that it was, and hears of it from this node once more: nobody else would
+ * take out what it names then. */
+static void test_removed_while_it_is_announced(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
+	get(&guest, KEY);
+	gives(0, 100, SMALL);
+	want_object(&guest, SMALL);
+	entry_goes(0, KEY, 100);
+	dir_mem_flush(fake.mem, 0);
+	hold_directory();
+	dir_mem_tell(&fake.port, 0);
+	settle();
+	directory_decides();
+	assert_int_equal(own_role_in(KEY), DIR_SECONDARY);
+	drop_comes(0, KEY, 100);
+	assert_null(slot_of(KEY));
+	let_directory_go();
+	assert_int_equal(entry_of(KEY), 0);
+}
+
 static void test_removed_and_put_anew_meanwhile(void **state)
 {
 	struct guest guest = guest_of();
@@ -1046,6 +1070,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_removed_while_a_source_is_asked),
 	AMONG_PEERS(test_removed_while_its_bytes_are_on_their_way),
 	AMONG_PEERS(test_removed_as_its_bytes_are_there),
+	AMONG_PEERS(test_removed_while_it_is_announced),
 	AMONG_PEERS(test_removed_and_put_anew_meanwhile),
 	AMONG_PEERS(test_copy_that_came_too_late_goes),
 	AMONG_PEERS(test_put_here_comes_first),

@@ -418,6 +418,33 @@ static void test_forgetful_directory_is_not_believed(void **state)
 	assert_int_equal(graves(), 0);
 }
 
+/* Its tombstone is gone before all who hold it have ended it, and may have announced it since. */
+static void test_forgotten_while_holders_are_told(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	peer_copies(1, KEY, 50);
+	send_remove(&guest, KEY);
+	want_drop(0, KEY, 50);
+	want_drop(1, KEY, 50);
+	dir_mem_flush(fake.mem, 0);
+	turn(SECOND);
+	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_ANNOUNCE,
+					       .id = id_of(KEY),
+					       .generation = 50,
+					       .flags = DIR_SOFTPIN,
+					       .wanted = 1,
+					       .role = DIR_SECONDARY}),
+		DIR_DONE);
+	reply_done(0, 50);
+	reply_done(1, 50);
+	assert_int_equal(want_done(guest.lane), 50);
+	assert_int_equal(entry_of(KEY), 0);
+	assert_int_equal(peer_announces(1, KEY, 50), DIR_REMOVED);
+}
+
 /* By a clock that this node does not believe. */
 static void test_all_are_asked_for_what_they_have_put(void **state)
 {
@@ -1719,6 +1746,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_holder_that_is_no_peer_gets_a_grave),
 	AMONG_PEERS(test_object_of_an_unknown_keeper_gets_a_grave),
 	AMONG_PEERS(test_forgetful_directory_is_not_believed),
+	AMONG_PEERS(test_forgotten_while_holders_are_told),
 	AMONG_PEERS(test_all_are_asked_for_what_they_have_put),
 	AMONG_PEERS(test_older_one_that_is_announced_before_the_tombstone),
 	AMONG_PEERS(test_newer_one_outlives_the_tombstone),
