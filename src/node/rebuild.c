@@ -434,6 +434,9 @@ static bool rebuild_begin(struct node *node, const struct held *held)
 
 	if (!held->softpin || held->secondary || held->wanted <= 1 || PLANTED(UNFILLED))
 		return true;
+	/* The walk and LACKING may both have met it: an answer finds its place by the object. */
+	if (rebuild_of(node, held) != NULL)
+		return true;
 	rebuild = rebuild_free(rebuilder_of(node));
 	if (rebuild == NULL)
 		return false;
@@ -614,7 +617,7 @@ void lacking_tell(struct node *node, const struct errand *errand)
 
 static void rebuild_one(struct node *node, const struct held *held)
 {
-	if (node_is_drained(node) || rebuild_of(node, held) != NULL)
+	if (node_is_drained(node))
 		return;
 	if (rebuilder_of(node)->pass == REBUILD_OFF)
 		pass_of_none(node);

@@ -1155,6 +1155,101 @@ static void test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for(void **sta
 	assert_string_equal(rebuild_state_text(world.node), "off");
 }
 
+static bool is_being_rebuilt(const char *key)
+{
+	for (uint32_t i = 0; i < REBUILDS_AT_ONCE; i++) {
+		const struct rebuild *rebuild = &world.node->cluster.rebuilder.list[i];
+
+		if (rebuild->state != REBUILD_FREE &&
+			rebuild->held.generation == entry_of(key))
+			return true;
+	}
+	return false;
+}
+
+/* Only who keeps the key is answered. */
+static void directory_answers_of(const char *key)
+{
+	struct dir_id id = id_of(key);
+
+	dir_mem_set_now(fake.mem, world.now_ns);
+	list_for_each_safe (at, &fake.port.queued) {
+		struct dir_call *call = container_of(at, struct dir_call, list_entry);
+
+		if (call->op != DIR_OP_LOOKUP || !dir_id_is(&call->id, &id))
+			continue;
+		assert_int_equal(dir_mem_apply(&fake.port, call), 0);
+		dir_mem_answer(&fake.port, call);
+		return;
+	}
+	fail_msg("nothing is asked of %s", key);
+}
+
+/* Without letting anything else happen. */
+static void lacking_comes(unsigned peer, const char *key)
+{
+	struct msg_lacking msg = {.key = text(key), .generation = entry_of(key)};
+	unsigned char buffer[256];
+
+	node_on_link_message(world.node, (struct link_id){fake.peers[peer].link}, CHANNEL,
+		buffer, msg_lacking_encode(buffer, sizeof(buffer), &msg));
+}
+
+/* Of more than are looked up at once, the one that is not. */
+static const char *put_more_than_are_rebuilt_at_once(struct guest *guest)
+{
+	static const char *keys[REBUILDS_AT_ONCE + 1] = {
+		"a", "b", "c", "d", "e", "f", "g", "h", "i"};
+	const char *ahead = NULL;
+
+	for (unsigned i = 0; i < ARRAY_LEN(keys); i++) {
+		SEND(guest->lane, put, .key = text(keys[i]), .op = ++guest->ops,
+			.replicas = 2, .flags = PUT_SOFTPIN, .timeout_ns = WAIT,
+			.value = text("value"));
+		settle();
+		(void)want_done(guest->lane);
+	}
+	hold_directory();
+	turn(2 * SECOND);
+	for (unsigned i = 0; i < ARRAY_LEN(keys); i++) {
+		if (!is_being_rebuilt(keys[i]))
+			ahead = keys[i];
+	}
+	assert_non_null(ahead);
+	return ahead;
+}
+
+/* A peer keeps it too, so that its place is free for another. */
+static void is_looked_up_and_kept_by(unsigned peer, const char *key)
+{
+	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_HAND_OVER,
+						  .id = id_of(key),
+						  .generation = entry_of(key)}),
+		DIR_DONE);
+	directory_answers_of(key);
+	assert_false(is_being_rebuilt(key));
+}
+
+/* The walk over all that is kept has not met it yet, and does then. */
+static void test_one_whose_bytes_are_spoiled_elsewhere_is_ahead_of_the_walk(void **state)
+{
+	struct guest guest = guest_of();
+	const char *ahead = put_more_than_are_rebuilt_at_once(&guest);
+
+	(void)state;
+	link_opens(0);
+	is_looked_up_and_kept_by(0, strcmp(ahead, "a") == 0 ? "c" : "a");
+	is_looked_up_and_kept_by(0, strcmp(ahead, "b") == 0 ? "c" : "b");
+	lacking_comes(0, ahead);
+	assert_true(is_being_rebuilt(ahead));
+	settle();
+	fake.peers[1].free_bytes = MIB;
+	turn(SECOND);
+	let_directory_go();
+	turn(SECOND);
+	assert_int_equal(count_keeps(), REBUILDS_AT_ONCE - 1); /* each once */
+}
+
 static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_put_ends_when_two_keep_it),
 	AMONG_PEERS(test_put_in_two_steps),
@@ -1202,6 +1297,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_role_is_not_taken_back_twice),
 	DISK_AMONG_PEERS(test_spoiled_bytes_are_read_from_the_other_and_it_is_told),
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for),
+	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_ahead_of_the_walk),
 	AMONG_PEERS(test_copy_that_may_be_the_last_is_spared),
 	AMONG_PEERS(test_copy_is_spared_for_a_while_only),
 };
