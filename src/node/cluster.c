@@ -107,6 +107,7 @@ void cluster_init(struct node *node)
 	list_init(&cluster->fetch_turn);
 	list_init(&cluster->graves);
 	list_init(&cluster->superseded);
+	list_init(&cluster->swept);
 	for (uint32_t place = 0; place < PEER_LIMIT; place++)
 		list_init(&cluster->peers[place].asks);
 }
@@ -175,6 +176,7 @@ void cluster_free(struct node *node)
 	free_entries(&cluster->errands, offsetof(struct errand, entry));
 	free_entries(&cluster->graves, offsetof(struct grave, entry));
 	free_entries(&cluster->superseded, offsetof(struct superseded, entry));
+	free_entries(&cluster->swept, offsetof(struct swept, entry));
 	for (uint32_t i = 0; i < cluster->query_limit; i++)
 		query_free_owner(&cluster->queries[i]);
 	for (uint32_t i = 0; i < cluster->fetch_limit; i++)

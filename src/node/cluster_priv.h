@@ -15,6 +15,7 @@
  *   leave  this node ends in order, and peers that do; leave.c
  *   replaced  a peer whose place in the network is another's: it is gone for good; replaced.c
  *   grave  what was removed, for those who could not be told; grave.c
+ *   swept  a prefix of which nothing older is taken over, since it is being removed; swept.c
  *
  *   peer:  FREE --peer_meet--> DOWN --connect--> CONNECTING --up--> GREETING --WELCOME--> UP
  *            ^                  ^--- broken ------------'---------------'--------------'|
@@ -473,6 +474,16 @@ struct teller {
 		retry_ns; /* when all that it refused is told again; 0: it refused nothing */
 };
 
+/* ---- removed by prefix --------------------------------------------------- */
+
+struct swept {
+	struct list entry; /* the one to be forgotten first is the first */
+	uint64_t before;   /* generations below */
+	uint64_t until_ns;
+	uint32_t size;
+	unsigned char prefix[];
+};
+
 /* ---- all of it ----------------------------------------------------------- */
 
 struct cluster_stats {
@@ -549,6 +560,8 @@ struct cluster {
 	uint32_t grave_count;
 	struct teller tellers[PEER_LIMIT];
 	struct grave *burying; /* the next that the directory is told of again */
+	struct list swept;
+	uint32_t swept_count;
 	struct cluster_stats stats;
 	struct hist fetch_ns;
 };
@@ -962,6 +975,13 @@ bool leave_step(struct node *node, uint64_t now);
 bool leave_is_silent(const struct node *node);
 uint64_t leave_next(const struct node *node);
 void leaving_run(struct node *node, struct op *op);
+
+/* ---- swept.c ------------------------------------------------------------- */
+
+/* All under the prefix that is below this generation is being removed, everywhere. */
+void swept_add(struct node *node, struct msg_bytes prefix, uint64_t before);
+/* It is of that: who keeps it ends it, and nobody else may come to. */
+bool swept_has(struct node *node, const struct index_key *key, uint64_t generation);
 
 /* ---- grave.c ------------------------------------------------------------- */
 

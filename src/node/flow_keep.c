@@ -13,7 +13,8 @@
  *
  * Of what several nodes are to keep it takes nobody's role beside its own, unless that one is to go
  * all the same. What this node is offering to a peer itself it takes over from nobody, until the
- * peer has answered: the giver may have become a keeper by that very offer.
+ * peer has answered: the giver may have become a keeper by that very offer. Of what is being removed
+ * by its prefix (swept.c) it takes over nothing: TOO_MANY, and the giver removes it.
  *
  * The slot says that the object is kept before the directory does: killed between the two, this
  * node announces it as a keeper, and becomes secondary if the giver is one still. The giver
@@ -373,12 +374,25 @@ static bool keep_has_own_role(const struct node *node, const struct op *op)
 	       held.wanted > 1;
 }
 
+/* True: it has answered. All else that this node has of it ends, or did. */
+static bool keep_is_swept(struct node *node, struct op *op)
+{
+	if (!swept_has(node, &op->key, op->generation))
+		return false;
+	fetch_leave(node, op);
+	node->cluster.stats.keeps_refused++;
+	keep_fail(node, op, ERR_TOO_MANY, "all under its prefix is being removed");
+	return true;
+}
+
 static void keep_look(struct node *node, struct op *op)
 {
 	uint32_t slot = op->slot != SLOT_NONE ? op->slot
 					      : master_find(&node->master, &op->key);
 	uint32_t entry = master_disk_find(&node->master, &op->key);
 
+	if (keep_is_swept(node, op))
+		return;
 	if (slot == SLOT_NONE && entry == DISK_NONE) {
 		keep_not_here(node, op);
 		return;

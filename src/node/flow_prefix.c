@@ -12,7 +12,10 @@
  * may be ahead, since each peer takes what it has put until it is asked. One that cannot be
  * asked is waited for while it is live, and then gets a grave.
  *
- * An object can move behind the walk while that is under way. Then the walk is done again.
+ * An object can move behind the walk while that is under way. Then the walk is done again. Nor may
+ * one come to be kept where the walk has been, or is over: no node takes over what is older than
+ * the call from a node that has not removed it yet (swept.c). A new peer, or one that has been
+ * restarted since it answered, does not know of that.
  */
 #include "node/remove_priv.h"
 
@@ -198,10 +201,11 @@ static void walk_begin(struct node *node, struct op *op)
 	op->cursor = 0;
 	op->number = moves_so_far(node);
 	op->walks++;
+	swept_add(node, op->value, op->before);
 }
 
-/* A copy that another node keeps, and takes out. If that node may be gone the entry goes with the
- * copy. */
+/* A copy that another node keeps, and takes out, since nobody takes it over from there meanwhile.
+ * If that node may be gone the entry goes with the copy. */
 static void copy_end(struct node *node, const struct slot *slot)
 {
 	struct index_key key = {slot_key(node->share, slot), slot->klen, slot->hash};
@@ -316,10 +320,11 @@ static int prefix_read(struct node *node, struct op *op)
 		err = msg_remove_prefix_decode(op->message, op->message_size, &msg);
 		op->value = msg.prefix;
 		op->ends = generation_of_now(node);
+		op->before = op->ends;
 	} else {
 		err = msg_drop_prefix_decode(op->message, op->message_size, &drop);
 		op->value = drop.prefix;
-		op->ends = drop.before;
+		op->ends = op->before = drop.before;
 		if (drop.now != 0)
 			op->ends = MAX(op->ends, node->master.last_generation + 1);
 	}

@@ -155,7 +155,7 @@ struct op {
 	uint64_t unheard_peers;     /* that may have ended what they had */
 	struct other other;         /* what was found */
 	uint64_t ends; /* the generation that is to end, 0: any; of a prefix: all below */
-	uint64_t before;     /* of any that another node has end: those below */
+	uint64_t before;     /* of any that a node ends, or of a prefix: those below */
 	uint64_t token;      /* by which the directory knows this removal again */
 	uint64_t epoch;      /* that was complete when it was taken out; 0: none was */
 	uint64_t to_tell;    /* places of peers that are still to be asked to end it */

@@ -202,6 +202,110 @@ static void test_nobody_has_it(void **state)
 	want_refusal(CHANNEL, ERR_NOT_FOUND);
 }
 
+/* ---- of a prefix that is being removed ----------------------------------- */
+
+static void prefix_is_removed_by(unsigned peer, const char *prefix, uint64_t before)
+{
+	struct msg_done done;
+
+	if (fake.peers[peer].link == 0)
+		link_opens(peer);
+	ASK(peer, CHANNEL, drop_prefix, .before = before, .now = 1,
+		.prefix = text(prefix));
+	WANT_ANSWER(peer, CHANNEL, done, &done);
+	assert_int_equal(done.generation, 0);
+}
+
+/* The giver's part may last: it removes there what it has not given away. */
+static void test_takes_over_nothing_that_is_being_removed(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
+	prefix_is_removed_by(1, "k", GENERATION + 1);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	want_refusal(CHANNEL, ERR_TOO_MANY);
+	assert_int_equal(count_asks(0, MSG_TYPE_REPLICA_ASK), 0);
+	assert_int_equal(cluster()->stats.keeps_refused, 1);
+	/* Nor if a reader has brought a copy here since. */
+	get(&guest, KEY);
+	gives(0, GENERATION, SMALL);
+	want_object(&guest, SMALL);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	want_refusal(CHANNEL, ERR_TOO_MANY);
+	assert_false(is_kept(KEY));
+	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
+	/* By then that is over, or has failed. */
+	turn(60 * SECOND);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	(void)want_kept(CHANNEL);
+	want_keeper(KEY);
+}
+
+static void test_takes_over_what_a_removal_by_prefix_leaves(void **state)
+{
+	(void)state;
+	prefix_is_removed_by(1, "k", GENERATION);
+	prefix_is_removed_by(1, "keys", GENERATION + 1);
+	prefix_is_removed_by(1, "l", GENERATION + 1);
+	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	gives(0, GENERATION, SMALL);
+	(void)want_kept(CHANNEL);
+	want_keeper(KEY);
+}
+
+static void test_removed_by_prefix_before_the_bytes_come(void **state)
+{
+	(void)state;
+	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	prefix_is_removed_by(1, "k", GENERATION + 1);
+	want_refusal(CHANNEL, ERR_TOO_MANY);
+	gives(0, GENERATION, SMALL);
+	assert_null(slot_of(KEY));
+	assert_int_equal(count_asks(0, MSG_TYPE_REPLICA_ASK), 0);
+}
+
+/* Its own walk is over, and a peer's may not be. */
+static void test_takes_over_nothing_that_it_is_removing(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
+	SEND(guest.lane, remove_prefix, .prefix = text("k"));
+	settle();
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	want_refusal(CHANNEL, ERR_TOO_MANY);
+	for (unsigned i = 0; i < PEERS; i++)
+		REPLY(want_ask(i, MSG_TYPE_DROP_PREFIX), done, .generation = 0);
+	settle();
+	(void)want_done(guest.lane);
+	assert_null(slot_of(KEY));
+}
+
+/* So many are remembered, and the last of them. */
+static void test_many_prefixes_are_removed(void **state)
+{
+	char key[16];
+
+	(void)state;
+	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
+	for (unsigned i = 0; i < 2000; i++) {
+		(void)snprintf(key, sizeof(key), "k%u", i);
+		prefix_is_removed_by(1, key, GENERATION + 1);
+	}
+	prefix_is_removed_by(1, "k", GENERATION + 1);
+	assert_int_equal(cluster()->swept_count, 1024);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	want_refusal(CHANNEL, ERR_TOO_MANY);
+	turn(60 * SECOND);
+	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
+	assert_int_equal(cluster()->swept_count, 0);
+}
+
 /* ---- cut: this node takes over ------------------------------------------- */
 
 static void test_giver_dies_before_the_bytes(void **state)
@@ -1119,6 +1223,11 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_new_node_takes_one_at_a_time),
 	AMONG_PEERS(test_other_object_has_the_key),
 	AMONG_PEERS(test_nobody_has_it),
+	AMONG_PEERS(test_takes_over_nothing_that_is_being_removed),
+	AMONG_PEERS(test_takes_over_what_a_removal_by_prefix_leaves),
+	AMONG_PEERS(test_removed_by_prefix_before_the_bytes_come),
+	AMONG_PEERS(test_takes_over_nothing_that_it_is_removing),
+	AMONG_PEERS(test_many_prefixes_are_removed),
 	AMONG_PEERS(test_giver_dies_before_the_bytes),
 	AMONG_PEERS(test_giver_dies_before_the_hand_over),
 	AMONG_PEERS(test_giver_dies_before_the_answer),
