@@ -4,6 +4,8 @@
  *   DIRTY, SPENT --master_hand_next--> chosen: it stays where it is, and readable
  *     --master_hand_done--> handed: secondary, and may leave the pool like one of the cache
  *                      '--> not:    as before
+ *     --master_hand_refused--> as before; but others come first, and it is not chosen for a while,
+ *                              for who was asked keeps it already, say
  *   secondary, READY --master_keep--> DIRTY or SPENT: kept here
  *
  * Chosen is what the disk would be given if there were one with room, or if it came first:
@@ -17,7 +19,9 @@
 
 #include "base/err.h"
 
-#define HAND_LOOKS 1024u /* objects that one choice looks at */
+#define HAND_LOOKS    1024u         /* objects that one choice looks at */
+#define HAND_AGAIN_NS 1000000000ull /* at most, until what was refused is chosen */
+#define HAND_TIMES    15u           /* that struct object tells apart */
 
 /* ---- choose -------------------------------------------------------------- */
 
@@ -31,6 +35,13 @@ static bool is_chosen(const struct master *master, uint32_t slot)
 			return true;
 	}
 	return false;
+}
+
+/* As struct object has it. The numbers come round: an old refusal may look like one of now, and
+ * then costs the object that time once more. */
+static uint8_t hand_time(uint64_t now)
+{
+	return (uint8_t)(now / HAND_AGAIN_NS % HAND_TIMES + 1);
 }
 
 /* From this one of a list on; towards its old end or its new one. */
@@ -59,6 +70,7 @@ static uint32_t hand_look(struct hand_look *look, uint32_t slot)
 		}
 		look->looks--;
 		if (bytes > look->limit || is_chosen(master, slot) ||
+			object->refused == hand_time(look->now) ||
 			slot_at(master, slot)->wanted > master->hand.others ||
 			slot_at(master, slot)->flags & SLOT_DURABLE ||
 			(!master->hand.first &&
@@ -178,6 +190,35 @@ void master_hand_done(struct master *master, uint32_t number, const struct held 
 	}
 	*handing = (struct handing){.bytes = 0};
 	room_event(master);
+}
+
+/* To the old end, where what is urgent stays the very last. */
+static void put_behind(struct master *master, uint32_t slot)
+{
+	uint32_t before = master->dirty.tail, looks = HAND_LOOKS;
+
+	while (before != SLOT_NONE && object_at(master, before)->urgent && looks-- > 0)
+		before = object_at(master, before)->prev;
+	if (before == slot || (before != SLOT_NONE && object_at(master, before)->urgent))
+		return;
+	object_unlink(&master->dirty, master->objects, slot);
+	object_push_behind(&master->dirty, master->objects, slot, before);
+}
+
+/* Where the walk of a choice, which looks at so many alone, comes to it last. */
+void master_hand_refused(struct master *master, const struct held *held, uint64_t now)
+{
+	struct object *object;
+	uint32_t slot;
+
+	if (!master_held_find(master, held, &slot) || slot == SLOT_NONE)
+		return;
+	object = object_at(master, slot);
+	object->refused = hand_time(now) & 15u;
+	if (object->list == OBJECT_SPENT)
+		object_place(master, slot, OBJECT_SPENT);
+	else if (object->list == OBJECT_DIRTY && !object->urgent)
+		put_behind(master, slot);
 }
 
 /* ---- take ---------------------------------------------------------------- */

@@ -438,6 +438,8 @@ bool master_hand_next(
 /* The same for one that the caller chooses: in `slot`, or with SLOT_NONE one that is only on
  * disk, with a run of so many bytes. HAND_LIMIT: so many are under way. */
 uint32_t master_hand_take(struct master *master, uint32_t slot, uint64_t bytes);
+/* Who was asked does not take this one, whatever room there is: others come first from now on. */
+void master_hand_refused(struct master *master, const struct held *held, uint64_t now);
 /* It is over. `handed`: another node has it, and keeps it; what is here of it is secondary
  * from now on (master_held_yield()), if it is still there. Else it stays as it was. */
 void master_hand_done(struct master *master, uint32_t number, const struct held *held,

@@ -33,6 +33,26 @@ void object_push_tail(struct object_queue *queue, struct object *objects, uint32
 	queue->count++;
 }
 
+void object_push_behind(struct object_queue *queue, struct object *objects, uint32_t slot,
+	uint32_t before)
+{
+	uint32_t next;
+
+	if (before == SLOT_NONE) {
+		object_push_head(queue, objects, slot);
+		return;
+	}
+	next = objects[before].next;
+	if (next == SLOT_NONE) {
+		object_push_tail(queue, objects, slot);
+		return;
+	}
+	objects[slot].prev = before;
+	objects[slot].next = next;
+	objects[before].next = objects[next].prev = slot;
+	queue->count++;
+}
+
 void object_unlink(struct object_queue *queue, struct object *objects, uint32_t slot)
 {
 	struct object *object = &objects[slot];

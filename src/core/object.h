@@ -50,7 +50,8 @@ struct object {
 	uint32_t block;      /* its run's record in the extent map */
 	uint32_t disk;       /* its entry on disk; DISK_NONE */
 	uint16_t pins;       /* the daemon's own short holds */
-	uint8_t list;        /* enum object_list */
+	uint8_t list : 4;    /* enum object_list */
+	uint8_t refused : 4; /* when another node last did not take it: hand.c; 0 = never */
 	uint8_t mapped : 1;  /* in the map: the one object of its key */
 	uint8_t active : 1;  /* where it was when it was parked */
 	uint8_t indexed : 1; /* in the shared index */
@@ -61,6 +62,7 @@ struct object {
 	uint64_t woken_ns;   /* when a client's message last woke it; 0 = never */
 };
 
+_Static_assert(OBJECT_LIST_COUNT <= 16, "a list's number has four bits");
 _Static_assert(sizeof(struct object) == 32, "two objects a cache line");
 
 /* A list of slots; the newest at the head. */
@@ -72,6 +74,9 @@ struct object_queue {
 void object_queue_init(struct object_queue *queue);
 void object_push_head(struct object_queue *queue, struct object *objects, uint32_t slot);
 void object_push_tail(struct object_queue *queue, struct object *objects, uint32_t slot);
+/* Nearer to the tail than `before`, by one; SLOT_NONE: at the head. */
+void object_push_behind(struct object_queue *queue, struct object *objects, uint32_t slot,
+	uint32_t before);
 void object_unlink(struct object_queue *queue, struct object *objects, uint32_t slot);
 
 #endif

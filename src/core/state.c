@@ -24,6 +24,7 @@ void object_begin(struct object *object)
 	object->disk = DISK_NONE;
 	object->read = object->urgent = false;
 	object->hits = 0;
+	object->refused = 0;
 }
 
 uint32_t slot_alloc(struct master *master)
@@ -116,7 +117,7 @@ void object_place(struct master *master, uint32_t slot, enum object_list list)
 		object_unlink(object_queue_of(master, slot, old), master->objects, slot);
 		master->bytes_of[old] -= bytes;
 	}
-	object->list = (uint8_t)list;
+	object->list = list & 15u;
 	if (list == OBJECT_FREE)
 		return;
 	master->bytes_of[list] += bytes;

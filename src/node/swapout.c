@@ -9,7 +9,7 @@
  *     --NO_SPACE---------------> as before; until its next beat the peer is asked for less alone
  *     --TOO_MANY---------------> as before; it has others to take over first
  *     --EXISTS-----------------> as before, and announced; it keeps it already, beside this node
- *                                or since an earlier offer
+ *                                or since an earlier offer: for a while others are offered first
  *     --NOT_SUPPORTED----------> as before; it has no disk, and is asked for nothing durable
  *     --another error, or none-> as before; and announced, unless the peer did not answer:
  *                                whether the peer is the keeper, the directory says
@@ -165,6 +165,14 @@ static void swapout_announce(struct node *node, const struct swapout *swapout)
 	held_announce(node, &swapout->held, swapout->key, swapout->key_size);
 }
 
+/* The same would be said of it again, and all others would wait behind it. Where there was no
+ * answer, asking again may bring that. */
+static bool is_of_the_object(int err)
+{
+	return err != ERR_NO_SPACE && err != ERR_TOO_MANY && err != ERR_UNAVAILABLE &&
+	       err != ERR_TIMEOUT;
+}
+
 static void swapout_failed(
 	struct node *node, const struct swapout *swapout, uint32_t place, int err)
 {
@@ -172,6 +180,8 @@ static void swapout_failed(
 	struct peer *peer = &cluster->peers[place];
 	uint64_t bytes = node->master.hand.under_way[swapout - cluster->swapouts].bytes;
 
+	if (is_of_the_object(err))
+		master_hand_refused(&node->master, &swapout->held, node_now(node));
 	if (swapout->doubted)
 		swapout_announce(node, swapout);
 	/* It has no room; or others to take over first, or keeps this one beside this node; or it

@@ -183,6 +183,64 @@ static void test_not_handed_over_stays_as_it_was(void **state)
 	close_pressed(&core, &ticket);
 }
 
+/* Whom it is offered to keeps it already. */
+static void refuse(struct core *core, uint32_t number, uint32_t slot)
+{
+	struct held held;
+
+	master_held_at(&core->master, slot, &held);
+	master_hand_refused(&core->master, &held, core->now);
+	done(core, number, slot, false);
+}
+
+/* One that was read, a few unread ones, and the newest: each once, before any comes again. */
+static void test_refused_ones_let_others_pass(void **state)
+{
+	struct ticket ticket;
+	struct core core;
+	uint32_t number, slot;
+	unsigned count;
+	uint64_t met = 0;
+
+	(void)state;
+	count = open_pressed(&core, &ticket);
+	core_read(&core, 1, "k3");
+	for (unsigned i = 0; i < count; i++) {
+		slot = next(&core, &number);
+		assert_int_not_equal(slot, SLOT_NONE);
+		assert_false(met >> slot & 1);
+		met |= 1ull << slot;
+		refuse(&core, number, slot);
+	}
+	assert_int_equal(next(&core, &number), SLOT_NONE);
+	assert_true(core.master.hand.barren); /* the disk comes first, if there is one */
+	core.now += 1000000000;
+	assert_int_equal(next(&core, &number), core_find(&core, "k3"));
+	close_pressed(&core, &ticket);
+}
+
+/* What is urgent is looked for at that end. */
+static void test_refused_one_is_saved_after_what_is_urgent(void **state)
+{
+	struct drive drive;
+	struct held held;
+	uint32_t slots[3];
+
+	(void)state;
+	drive_open(&drive, DRIVE_POOL, DRIVE_DATA, DRIVE_ENTRIES);
+	for (unsigned i = 0; i < 3; i++)
+		slots[i] = drive_put(
+			&drive, (const char *[]){"a", "b", "c"}[i], PIECE, CORE_SOFTPIN);
+	master_save_first(&drive.core.master, slots[1]);
+	master_held_at(&drive.core.master, slots[2], &held);
+	master_hand_refused(&drive.core.master, &held, drive.core.now);
+	core_assert(&drive.core);
+	assert_int_equal(drive.core.master.dirty.tail, slots[1]);
+	assert_int_equal(drive.core.master.objects[slots[1]].prev, slots[2]);
+	assert_int_equal(drive.core.master.dirty.head, slots[0]);
+	drive_close(&drive);
+}
+
 /* ---- to have become one -------------------------------------------------- */
 
 static void test_copy_is_kept(void **state)
@@ -256,6 +314,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_held_one_stays),
 	cmocka_unit_test(test_handed_over_makes_room),
 	cmocka_unit_test(test_not_handed_over_stays_as_it_was),
+	cmocka_unit_test(test_refused_ones_let_others_pass),
+	cmocka_unit_test(test_refused_one_is_saved_after_what_is_urgent),
 	cmocka_unit_test(test_copy_is_kept),
 	cmocka_unit_test(test_unbelievable_generation_is_not_kept),
 };

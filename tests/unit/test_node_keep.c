@@ -852,6 +852,30 @@ static void test_peer_keeps_it_already(void **state)
 	(void)want_offer(1);
 }
 
+/* What this node keeps beside that peer is not offered to it again before all else was. */
+static void test_peer_keeps_much_already(void **state)
+{
+	struct guest guest = full_guest();
+	bool met[PIECES] = {false};
+
+	(void)state;
+	send_start(&guest, "more", PIECE, PUT_SOFTPIN, WAIT);
+	credit(0, PIECE);
+	for (unsigned i = 0; i < PIECES; i++) {
+		struct offer offer = want_offer(0);
+		unsigned number = (unsigned)atoi(offer.key + 1);
+
+		assert_false(met[number]);
+		met[number] = true;
+		reply_error(want_ask(0, MSG_TYPE_KEEP), ERR_EXISTS);
+		turn(10 * MS);
+	}
+	/* And then not in vain again and again. */
+	assert_int_equal(count_asks(0, MSG_TYPE_KEEP), 0);
+	turn(SECOND);
+	(void)want_offer(0);
+}
+
 /* ---- cut: this node gives ------------------------------------------------ */
 
 static void test_peer_dies_before_the_hand_over(void **state)
@@ -1250,6 +1274,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_both_full),
 	AMONG_PEERS(test_refused),
 	AMONG_PEERS(test_peer_keeps_it_already),
+	AMONG_PEERS(test_peer_keeps_much_already),
 	AMONG_PEERS(test_peer_dies_before_the_hand_over),
 	AMONG_PEERS(test_peer_dies_after_the_hand_over),
 	AMONG_PEERS(test_answer_is_lost),
