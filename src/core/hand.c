@@ -25,13 +25,14 @@
 
 /* ---- choose -------------------------------------------------------------- */
 
+/* It may have been moved to another slot since. */
 static bool is_chosen(const struct master *master, uint32_t slot)
 {
 	for (uint32_t i = 0; i < HAND_LIMIT; i++) {
 		const struct handing *handing = &master->hand.under_way[i];
 
-		if (handing->bytes > 0 && handing->slot == slot &&
-			handing->life == life_at(master, slot))
+		if (handing->bytes > 0 &&
+			handing->generation == slot_at(master, slot)->generation)
 			return true;
 	}
 	return false;
@@ -145,9 +146,9 @@ uint32_t master_hand_take(struct master *master, uint32_t slot, uint64_t bytes)
 
 		if (handing->bytes > 0)
 			continue;
-		*handing = (struct handing){.slot = slot, .bytes = bytes};
+		*handing = (struct handing){.bytes = bytes};
 		if (slot != SLOT_NONE) {
-			handing->life = life_at(master, slot);
+			handing->generation = slot_at(master, slot)->generation;
 			handing->bytes = run_bytes(master, slot);
 		}
 		master->hand.bytes += handing->bytes;

@@ -73,9 +73,8 @@ struct master_cluster_stats {
 #define HAND_LIMIT 8u
 
 struct handing {
-	uint32_t slot; /* where it was chosen; SLOT_NONE: it is only on disk */
-	uint64_t life;
-	uint64_t bytes; /* of its run; 0: there is none */
+	uint64_t generation; /* 0: it was only on disk */
+	uint64_t bytes;      /* of its run; 0: there is none */
 };
 
 struct hand {

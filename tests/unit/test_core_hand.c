@@ -4,6 +4,8 @@
  */
 #include "copy_fixture.h"
 
+bool relocate_start(struct master *master, uint32_t slot); /* core/master_priv.h */
+
 #define POOL  (64 * KIB)
 #define PIECE (4 * KIB - 100) /* with its key a page is not full, nor two needed */
 
@@ -241,6 +243,33 @@ static void test_refused_one_is_saved_after_what_is_urgent(void **state)
 	drive_close(&drive);
 }
 
+/* On its way to another node it is moved, to the place of another. */
+static void test_moved_one_is_not_chosen_again(void **state)
+{
+	struct ticket tickets[3];
+	struct core core;
+	uint32_t number, slot;
+
+	(void)state;
+	(void)open_pressed(&core, &tickets[0]);
+	core_read(&core, 1, "k3");
+	slot = next(&core, &number);
+	assert_int_equal(slot, core_find(&core, "k3"));
+	assert_int_equal(core_remove(&core, "k5"), 0);
+	assert_true(relocate_start(&core.master, slot));
+	core_run(&core);
+	assert_int_not_equal(core_find(&core, "k3"), slot);
+	core_read(&core, 1, "k3");
+	wait_for(&core, &tickets[1], PIECE);
+	wait_for(&core, &tickets[2], PIECE);
+	slot = next(&core, &number);
+	assert_int_not_equal(slot, SLOT_NONE);
+	assert_int_not_equal(slot, core_find(&core, "k3"));
+	for (unsigned i = 0; i < 2; i++)
+		master_room_cancel(&core.master, &tickets[i]);
+	close_pressed(&core, &tickets[2]);
+}
+
 /* ---- to have become one -------------------------------------------------- */
 
 static void test_copy_is_kept(void **state)
@@ -316,6 +345,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_not_handed_over_stays_as_it_was),
 	cmocka_unit_test(test_refused_ones_let_others_pass),
 	cmocka_unit_test(test_refused_one_is_saved_after_what_is_urgent),
+	cmocka_unit_test(test_moved_one_is_not_chosen_again),
 	cmocka_unit_test(test_copy_is_kept),
 	cmocka_unit_test(test_unbelievable_generation_is_not_kept),
 };
