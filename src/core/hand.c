@@ -9,8 +9,9 @@
  *   secondary, READY --master_keep--> DIRTY or SPENT: kept here
  *
  * Chosen is what the disk would be given if there were one with room, or if it came first:
- * first what has been read, then what is unread, the newest first but for the very newest. What
- * must be on this node's own disk (durable) is left to that.
+ * first what has been read, then what is unread, the newest first but for the very newest: a
+ * sixteenth of the pool, but no more than HAND_LOOKS objects. What must be on this node's own
+ * disk (durable) is left to that.
  *
  * What was handed over must be able to come back for a reader, however full the pool is by
  * then: turning.c keeps room for the largest.
@@ -58,15 +59,16 @@ static uint32_t hand_look(struct hand_look *look, uint32_t slot)
 {
 	struct master *master = look->master;
 	uint64_t skipped = 0;
-	uint32_t next;
+	uint32_t skips = HAND_LOOKS, next;
 
 	for (; slot != SLOT_NONE && look->looks > 0; slot = next) {
 		const struct object *object = object_at(master, slot);
 		uint64_t bytes = run_bytes(master, slot);
 
 		next = look->to_old ? object->next : object->prev;
-		if (skipped < look->skip_bytes) {
+		if (skipped < look->skip_bytes && skips > 0) {
 			skipped += bytes;
+			skips--;
 			continue;
 		}
 		look->looks--;

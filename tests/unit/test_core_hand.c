@@ -125,6 +125,29 @@ static void test_unread_go_from_the_new_end(void **state)
 	close_pressed(&core, &ticket);
 }
 
+/* Of small ones the sixteenth would be too many to be passed each time. */
+static void test_few_of_the_newest_stay(void **state)
+{
+	struct ticket ticket;
+	struct core core;
+	uint32_t number;
+	char key[8];
+
+	(void)state;
+	core_open(&core, 16 * MIB, 2048, 2048);
+	core.master.config.low_permille = 0;
+	(void)core_put(&core, "large", 15 * MIB, CORE_SOFTPIN);
+	for (unsigned i = 0; i < 1500; i++) {
+		(void)snprintf(key, sizeof(key), "k%u", i);
+		(void)core_put(&core, key, 500, CORE_SOFTPIN);
+	}
+	master_hand_allow(&core.master, POOL, 7);
+	wait_for(&core, &ticket, MIB);
+	(void)snprintf(key, sizeof(key), "k%u", 1500 - 1 - 1024);
+	assert_int_equal(next(&core, &number), core_find(&core, key));
+	close_pressed(&core, &ticket);
+}
+
 static void test_held_one_stays(void **state)
 {
 	struct ticket ticket;
@@ -340,6 +363,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_what_every_node_keeps_stays),
 	cmocka_unit_test(test_read_ones_go_first),
 	cmocka_unit_test(test_unread_go_from_the_new_end),
+	cmocka_unit_test(test_few_of_the_newest_stay),
 	cmocka_unit_test(test_held_one_stays),
 	cmocka_unit_test(test_handed_over_makes_room),
 	cmocka_unit_test(test_not_handed_over_stays_as_it_was),
