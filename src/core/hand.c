@@ -13,8 +13,8 @@
  * sixteenth of the pool, but no more than HAND_LOOKS objects. What must be on this node's own
  * disk (durable) is left to that.
  *
- * What was handed over must be able to come back for a reader, however full the pool is by
- * then: turning.c keeps room for the largest.
+ * What was handed over lately must be able to come back for a reader, however full the pool is
+ * by then: turning.c keeps room for the largest. But not for ever: it would be lost to puts.
  */
 #include "core/master_priv.h"
 
@@ -23,6 +23,8 @@
 #define HAND_LOOKS    1024u         /* objects that one choice looks at */
 #define HAND_AGAIN_NS 1000000000ull /* at most, until what was refused is chosen */
 #define HAND_TIMES    15u           /* that struct object tells apart */
+
+#define HAND_PERIOD_NS 300000000000ull /* "lately" is this one and the last */
 
 /* ---- choose -------------------------------------------------------------- */
 
@@ -178,6 +180,18 @@ bool master_hand_next(
 	return true;
 }
 
+void hand_forget(struct master *master, uint64_t now)
+{
+	struct hand *hand = &master->hand;
+
+	if (now - hand->since_ns < HAND_PERIOD_NS)
+		return;
+	hand->largest_before = now - hand->since_ns < 2 * HAND_PERIOD_NS ? hand->largest
+									 : 0;
+	hand->largest = 0;
+	hand->since_ns = now;
+}
+
 void master_hand_done(struct master *master, uint32_t number, const struct held *held,
 	bool handed, uint64_t now)
 {
@@ -186,6 +200,7 @@ void master_hand_done(struct master *master, uint32_t number, const struct held 
 	CHECK(number < HAND_LIMIT && handing->bytes > 0);
 	master->hand.bytes -= handing->bytes;
 	if (handed) {
+		hand_forget(master, now);
 		master->hand.largest = MAX(master->hand.largest, handing->bytes);
 		master->cluster.handed++;
 		master->cluster.handed_bytes += handing->bytes;

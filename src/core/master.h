@@ -79,13 +79,15 @@ struct handing {
 
 struct hand {
 	struct handing under_way[HAND_LIMIT];
-	uint64_t bytes;   /* of those */
-	uint64_t limit;   /* of a run that some node would take; 0: none takes any */
-	uint32_t others;  /* nodes beside this one */
-	bool expected;    /* some will take some soon, if none does now */
-	bool first;       /* they are given to before the disk is, */
-	bool barren;      /* but none under way, nor found lately that they would take */
-	uint64_t largest; /* run of all that was handed over since the start */
+	uint64_t bytes;    /* of those */
+	uint64_t limit;    /* of a run that some node would take; 0: none takes any */
+	uint32_t others;   /* nodes beside this one */
+	bool expected;     /* some will take some soon, if none does now */
+	bool first;        /* they are given to before the disk is, */
+	bool barren;       /* but none under way, nor found lately that they would take */
+	uint64_t since_ns; /* when this period began; see hand_forget() */
+	uint64_t largest;  /* run of all that was handed over in it, */
+	uint64_t largest_before; /* and in the one before */
 };
 
 struct master {

@@ -124,18 +124,24 @@ static inline bool slots_are_out(const struct master *master)
 	return slots_available(master) <= master->room.granted_count;
 }
 
+/* The run of the largest object that was handed over lately. */
+static inline uint64_t hand_largest(const struct master *master)
+{
+	return MAX(master->hand.largest, master->hand.largest_before);
+}
+
 /* The run of the largest object that must be able to come back: from the disk, or from the
  * node that it was handed to. */
 static inline uint64_t turning_need(const struct master *master)
 {
-	return MAX(disk_largest(&master->disk), master->hand.largest);
+	return MAX(disk_largest(&master->disk), hand_largest(master));
 }
 
 /* The same for all but loads: where something may come back one more is kept, as turning room
  * is. */
 static inline bool slots_are_short(const struct master *master)
 {
-	uint32_t kept = master->disk.stored > 0 || master->hand.largest > 0 ? 1 : 0;
+	uint32_t kept = master->disk.stored > 0 || hand_largest(master) > 0 ? 1 : 0;
 
 	return slots_available(master) <= master->room.granted_count + kept;
 }
@@ -230,6 +236,8 @@ void left_entry(struct master *master, uint32_t entry, bool ended);
 bool hand_is_allowed(const struct master *master);
 /* Other nodes take what should leave, and the disk waits. */
 bool hand_goes_first(const struct master *master);
+/* For what was handed over long ago no room is kept any more. */
+void hand_forget(struct master *master, uint64_t now);
 
 /* ---- read.c -------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * turning.c - room that is kept for loads, so that whatever is on disk can come back also
  * when all else is full of what cannot leave.
  *
- * Likewise for what was handed over to another node, which a reader here may want back.
+ * Likewise for what was lately handed over to another node, and a reader here may want back.
  *
  * It is the end of the pool, from `off` on. Free bytes there are withheld from all but loads
  * and copies of what other nodes have; what lies there is on disk as well, or secondary
@@ -241,8 +241,7 @@ static void shrink(struct master *master, uint64_t target, uint64_t now)
 
 enum window_result turning_run(struct master *master, uint64_t now, uint32_t *budget)
 {
-	if (!disk_is_there(&master->disk) && master->hand.largest == 0)
-		return WINDOW_WAITS;
+	hand_forget(master, now);
 	if (turning_is_due(master))
 		return grow(master, now, budget);
 	if (master->room.window.owner == &master->room.turning.ticket) {

@@ -6,8 +6,9 @@
 
 bool relocate_start(struct master *master, uint32_t slot); /* core/master_priv.h */
 
-#define POOL  (64 * KIB)
-#define PIECE (4 * KIB - 100) /* with its key a page is not full, nor two needed */
+#define POOL   (64 * KIB)
+#define SECOND 1000000000ull
+#define PIECE  (4 * KIB - 100) /* with its key a page is not full, nor two needed */
 
 static void open_small(struct core *core)
 {
@@ -17,16 +18,21 @@ static void open_small(struct core *core)
 }
 
 /* All of the pool is kept. */
-static unsigned fill(struct core *core)
+static unsigned fill_as(struct core *core, char name)
 {
 	char key[8];
 	unsigned count = 0;
 
 	for (; core_use(core).largest_hole >= 4 * KIB; count++) {
-		(void)snprintf(key, sizeof(key), "k%u", count);
+		(void)snprintf(key, sizeof(key), "%c%u", name, count);
 		(void)core_put(core, key, PIECE, CORE_SOFTPIN);
 	}
 	return count;
+}
+
+static unsigned fill(struct core *core)
+{
+	return fill_as(core, 'k');
 }
 
 static void wait_for(struct core *core, struct ticket *ticket, uint64_t size)
@@ -191,6 +197,38 @@ static void test_handed_over_makes_room(void **state)
 	core_close(&core);
 }
 
+/* But not for ever. */
+static void test_room_for_handed_over_is_given_back(void **state)
+{
+	struct ticket ticket;
+	struct core core;
+	uint32_t number, slot;
+
+	(void)state;
+	(void)open_pressed(&core, &ticket);
+	while (ticket.state == TICKET_WAITING) {
+		slot = next(&core, &number);
+		done(&core, number, slot, true);
+	}
+	(void)master_room_granted(&core.master);
+	master_room_cancel(&core.master, &ticket);
+	master_hand_allow(&core.master, 0, 7);
+	(void)fill_as(&core, 'm');
+	wait_for(&core, &ticket, PIECE);
+	core.now += 299 * SECOND;
+	core_run(&core);
+	assert_int_equal(ticket.state, TICKET_WAITING);
+	assert_true(core_use(&core).turning >= 4 * KIB);
+	core.now += 301 * SECOND;
+	for (unsigned i = 0; i < 2; i++, core.now += 2 * SECOND)
+		core_run(&core);
+	core_run(&core);
+	assert_int_equal(ticket.state, TICKET_GRANTED);
+	assert_int_equal(core_use(&core).turning, 0);
+	(void)master_room_granted(&core.master);
+	close_pressed(&core, &ticket);
+}
+
 static void test_not_handed_over_stays_as_it_was(void **state)
 {
 	struct ticket ticket;
@@ -239,7 +277,7 @@ static void test_refused_ones_let_others_pass(void **state)
 	}
 	assert_int_equal(next(&core, &number), SLOT_NONE);
 	assert_true(core.master.hand.barren); /* the disk comes first, if there is one */
-	core.now += 1000000000;
+	core.now += SECOND;
 	assert_int_equal(next(&core, &number), core_find(&core, "k3"));
 	close_pressed(&core, &ticket);
 }
@@ -366,6 +404,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_few_of_the_newest_stay),
 	cmocka_unit_test(test_held_one_stays),
 	cmocka_unit_test(test_handed_over_makes_room),
+	cmocka_unit_test(test_room_for_handed_over_is_given_back),
 	cmocka_unit_test(test_not_handed_over_stays_as_it_was),
 	cmocka_unit_test(test_refused_ones_let_others_pass),
 	cmocka_unit_test(test_refused_one_is_saved_after_what_is_urgent),
