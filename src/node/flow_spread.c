@@ -256,6 +256,9 @@ static bool spread_looked(struct node *node, struct op *op)
 		spread_done(node, op);
 		return false;
 	}
+	/* The answer may have come with the deadline. */
+	if (node_now(node) >= op->deadline)
+		return spread_end(node, op);
 	return spread_to(node, op, &entry);
 }
 

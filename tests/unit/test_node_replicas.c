@@ -191,6 +191,26 @@ static void test_one_refuses_and_another_takes(void **state)
 	}
 }
 
+/* The directory answers as the time is over: then nobody is asked any more. */
+static void test_nobody_is_asked_after_the_deadline(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	credit(0, MIB);
+	put_of(&guest, 2, PUT_SOFTPIN);
+	refuses(0, ERR_TOO_MANY);
+	fake.dir_waits = true;
+	turn(100 * MS);
+	want_nothing(guest.lane);
+	world.now_ns += WAIT;
+	fake.dir_waits = false;
+	assert_true(fake_step_dir());
+	settle();
+	want_keepers(&guest, 1);
+	assert_int_equal(count_keeps(), 0);
+}
+
 static void test_busy_one_is_asked_again(void **state)
 {
 	struct guest guest = guest_of();
@@ -1256,6 +1276,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_each_on_a_node_of_its_own),
 	AMONG_PEERS(test_nobody_has_room),
 	AMONG_PEERS(test_one_refuses_and_another_takes),
+	AMONG_PEERS(test_nobody_is_asked_after_the_deadline),
 	AMONG_PEERS(test_busy_one_is_asked_again),
 	AMONG_PEERS(test_role_goes_to_who_was_asked_to_keep_it_too),
 	AMONG_PEERS(test_peer_dies_before_it_keeps_it),
