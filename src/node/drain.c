@@ -4,7 +4,7 @@
  *   OFF --DRAIN--> WALK --all that is kept was met, and there was some--> WALK, in a while
  *                   | ^--------- its key came ----------.
  *                   | '-met what is only on disk--> KEY-'
- *                   '--nothing is kept, and no put is under way--> EMPTY
+ *                   '--nothing is kept, and no put or claim is under way--> EMPTY
  *   any --DRAIN, to end it--> OFF
  *
  * A node that is drained refuses puts and takes over nothing. What it keeps goes to peers as
@@ -95,7 +95,8 @@ static bool any_put_under_way(const struct node *node)
 static void drain_walked(struct node *node)
 {
 	struct drain *drain = &node->cluster.drain;
-	bool any = drain->any || node->cluster.keeping > 0 || any_put_under_way(node);
+	bool any = drain->any || node->cluster.keeping > 0 || any_put_under_way(node) ||
+		   node->cluster.rebuilder.pass == REBUILD_CLAIMS;
 
 	drain->cursor = 0;
 	drain->any = false;

@@ -911,6 +911,31 @@ static void test_copy_of_a_dead_keeper_is_claimed(void **state)
 	assert_true(is_kept(KEY));
 }
 
+/* What it is about to claim goes to another as well, before it says that it is empty. */
+static void test_drained_node_ends_its_claims(void **state)
+{
+	struct guest guest = copy_of(0);
+
+	(void)state;
+	peer_goes(0);
+	turn(2 * SECOND);
+	fake.dir_waits = true;
+	turn(1500 * MS);
+	assert_string_equal(rebuild_state_text(world.node), "claiming");
+	send_drain(&guest);
+	turn(500 * MS);
+	assert_false(is_kept(KEY));
+	assert_string_equal(drain_state_text(world.node), "moving");
+	fake.dir_waits = false;
+	settle();
+	assert_true(is_kept(KEY));
+	credit(1, MIB);
+	peer_takes(1);
+	turn(SECOND);
+	assert_false(is_kept(KEY));
+	assert_string_equal(drain_state_text(world.node), "empty");
+}
+
 static void test_copy_is_not_claimed_while_a_keeper_lives(void **state)
 {
 	struct guest guest = guest_of();
@@ -1309,6 +1334,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_role_is_left_to_nobody_who_is_silent),
 	AMONG_PEERS(test_role_was_taken_before),
 	AMONG_PEERS(test_copy_of_a_dead_keeper_is_claimed),
+	AMONG_PEERS(test_drained_node_ends_its_claims),
 	AMONG_PEERS(test_copy_is_not_claimed_while_a_keeper_lives),
 	AMONG_PEERS(test_keeper_is_back_before_it_is_claimed),
 	AMONG_PEERS(test_of_two_claimants_one_keeps_it),
