@@ -552,7 +552,7 @@ struct cluster {
 	struct drain drain;
 	struct rebuilder rebuilder;
 	struct leave leave;
-	uint32_t keeping;       /* objects that are being taken over */
+	uint32_t keeping;       /* KEEPs under way */
 	uint64_t keeping_bytes; /* their runs */
 	uint64_t kept;          /* objects of which the directory said so, so far */
 	struct yielding yieldings[YIELDS_AT_ONCE];

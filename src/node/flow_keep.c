@@ -103,20 +103,21 @@ static uint64_t keep_bytes(const struct op *op)
 	return run_of(op->size, op->key.size);
 }
 
-static void keep_count(struct node *node, struct op *op)
+static void keep_count(struct node *node, struct op *op, uint64_t bytes)
 {
+	op->begun = true;
+	op->promised = bytes;
 	node->cluster.keeping++;
-	node->cluster.keeping_bytes += keep_bytes(op);
-	op->found = true;
+	node->cluster.keeping_bytes += bytes;
 }
 
 static void keep_uncount(struct node *node, struct op *op)
 {
-	if (!op->found)
+	if (!op->begun)
 		return;
-	op->found = false;
+	op->begun = false;
 	node->cluster.keeping--;
-	node->cluster.keeping_bytes -= keep_bytes(op);
+	node->cluster.keeping_bytes -= op->promised;
 }
 
 /* ---- answers ------------------------------------------------------------- */
@@ -131,8 +132,8 @@ static void keep_fail(struct node *node, struct op *op, int err, const char *why
 		op->generation, key_text(op->key.data, op->key.size, key), why);
 }
 
-/* 0, or it has answered. */
-static int keep_admit(struct node *node, struct op *op)
+/* False: it has answered. */
+static bool keep_admit(struct node *node, struct op *op)
 {
 	uint64_t credit = keep_credit(node);
 
@@ -147,17 +148,16 @@ static int keep_admit(struct node *node, struct op *op)
 			"an object of %" PRIu64 " bytes is not taken over: %" PRIu64
 			" bytes could be",
 			op->size, credit);
-		return ERR_NO_SPACE;
+		return false;
 	}
 	if (node->cluster.keeping >= keeps_limit(node)) {
 		node->cluster.stats.keeps_refused++;
 		op_error(node, op, ERR_TOO_MANY,
 			"%" PRIu32 " objects are being taken over, which is the limit",
 			node->cluster.keeping);
-		return ERR_TOO_MANY;
+		return false;
 	}
-	keep_count(node, op);
-	return 0;
+	return true;
 }
 
 /* ---- the directory ------------------------------------------------------- */
@@ -224,6 +224,15 @@ static void keep_kept(struct node *node, struct op *op)
 	op_reply(node, op, msg_kept_encode(node->out, sizeof(node->out), &msg));
 }
 
+/* It was kept here already, and given away while the directory was asked, which has this node as its
+ * keeper now. If it cannot be, the directory hears of it. */
+static void keep_once_more(struct node *node, struct op *op)
+{
+	keep_errand(node, op, ERRAND_ANNOUNCE);
+	op->state = KEEPS_LOOK;
+	op_wake(node, op);
+}
+
 static void keep_asked(struct node *node, struct op *op)
 {
 	const struct dir_call *call = &op->query->call;
@@ -251,6 +260,8 @@ static void keep_asked(struct node *node, struct op *op)
 		unsettled_add(node, op); /* and then once more */
 	} else if (!master_held_look(&node->master, &op->key, op->generation, &held)) {
 		keep_fail(node, op, ERR_REMOVED, "it was removed meanwhile");
+	} else if (held.secondary) {
+		keep_once_more(node, op);
 	} else {
 		keep_kept(node, op);
 	}
@@ -263,7 +274,7 @@ static void keep_undo(struct node *node, struct op *op)
 {
 	uint32_t slot = master_find(&node->master, &op->key);
 
-	if (op->found && slot != SLOT_NONE &&
+	if (op->promised > 0 && slot != SLOT_NONE &&
 		node->share->slots[slot].generation == op->generation)
 		master_yield(&node->master, slot, node_now(node));
 }
@@ -352,7 +363,7 @@ static void keep_not_here(struct node *node, struct op *op)
 		/* What it was counted for is read once more if this answers. */
 		keep_uncount(node, op);
 		if (fetch_join(node, op))
-			keep_count(node, op);
+			keep_count(node, op, keep_bytes(op));
 	}
 }
 
@@ -429,24 +440,29 @@ static bool keep_is_being_given(const struct node *node, const struct op *op)
 	       swapout_has(node, &held);
 }
 
-/* 0, or it has answered. */
-static int keep_begin(struct node *node, struct op *op)
+/* False: it has answered. */
+static bool keep_begin(struct node *node, struct op *op)
 {
 	struct held held;
+	bool is_here;
 
 	op->deadline = time_after(node_now(node), op->deadline);
 	if (op->saves && !tier_is_there(node)) {
 		keep_fail(node, op, ERR_NOT_SUPPORTED,
 			"it is to be on disk, and there is none (--disk)");
-		return ERR_NOT_SUPPORTED;
+		return false;
 	}
 	if (keep_is_being_given(node, op)) {
 		node->cluster.stats.keeps_refused++;
 		op_error(node, op, ERR_TOO_MANY, "it is being given to another node");
-		return ERR_TOO_MANY;
+		return false;
 	}
 	/* Of one that is kept here already no more room is wanted. */
-	return keep_is_here(node, op, &held) ? 0 : keep_admit(node, op);
+	is_here = keep_is_here(node, op, &held);
+	if (!is_here && !keep_admit(node, op))
+		return false;
+	keep_count(node, op, is_here ? 0 : keep_bytes(op));
+	return true;
 }
 
 void keep_run(struct node *node, struct op *op)
@@ -455,7 +471,7 @@ void keep_run(struct node *node, struct op *op)
 	keep_read_again(op);
 	switch ((enum keep_state)op->state) {
 	case KEEPS_START:
-		if (keep_begin(node, op) != 0)
+		if (!keep_begin(node, op))
 			return;
 		op->state = KEEPS_LOOK;
 		keep_look(node, op);

@@ -177,6 +177,8 @@ struct op {
 	uint64_t spread_until;      /* its deadline, while others count */
 	uint64_t pause_ns;          /* none is asked before */
 	uint64_t from;              /* of KEEP: whose role this node takes; 0: nobody's */
+	bool begun;                 /* and it is counted, */
+	uint64_t promised; /* with so many bytes of room; 0: it is kept here already */
 };
 
 enum service_flag {

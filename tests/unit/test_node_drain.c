@@ -213,6 +213,27 @@ static void test_gives_way_to_this_node(void **state)
 	assert_int_equal(role_in(KEY, peer_id(0)), DIR_SECONDARY);
 }
 
+/* While the directory is asked whether this node has the role of peer 0, it gives its own away. */
+static void test_given_away_while_it_is_taken_over(void **state)
+{
+	struct guest guest = put_beside(0);
+	struct msg_kept said;
+
+	(void)state;
+	link_opens(0);
+	hold_directory();
+	ASK(0, CHANNEL, keep, .key = text(KEY), .generation = entry_of(KEY), .size = 5,
+		.from = peer_id(0), .fewer = 1, .timeout_ns = WAIT);
+	drain(&guest);
+	credit(1, MIB);
+	peer_takes(1);
+	assert_false(is_kept(KEY));
+	let_directory_go();
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	WANT_ANSWER(0, CHANNEL, kept, &said);
+	assert_true(is_kept(KEY));
+}
+
 /* ---- durable ------------------------------------------------------------- */
 
 static struct guest put_durable(void)
@@ -328,6 +349,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_told_before_the_announcement_is_answered),
 	AMONG_PEERS(test_too_few_are_there_and_none_has_room),
 	AMONG_PEERS(test_gives_way_to_this_node),
+	AMONG_PEERS(test_given_away_while_it_is_taken_over),
 	DISK_AMONG_PEERS(test_durable_goes_to_a_disk),
 	DISK_AMONG_PEERS(test_durable_that_is_on_disk_alone),
 	DISK_AMONG_PEERS(test_durable_that_was_read_back),

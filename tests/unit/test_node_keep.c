@@ -594,6 +594,33 @@ static void put_piece(struct guest *guest, unsigned number)
 	(void)want_done(guest->lane);
 }
 
+/* The giver, which is asked whether it keeps it too, does so only until the directory has the role
+ * as handed over. */
+static void test_offered_once_more_while_it_is_doubted(void **state)
+{
+	struct guest guest = guest_of();
+	uint64_t generation;
+
+	(void)state;
+	put_piece(&guest, 0);
+	generation = entry_of("o0");
+	dir_mem_set_away(fake.mem, 0, true);
+	dir_mem_flush(fake.mem, 0);
+	dir_mem_set_away(fake.mem, 0, false);
+	keeps(0, "o0", generation, PIECE, DIR_SOFTPIN);
+	turn(SECOND);
+	assert_int_equal(role_in("o0", THIS_ID), DIR_SECONDARY);
+	hold_directory();
+	ask_keep(CHANNEL, "o0", generation, PIECE);
+	REPLY(want_ask(0, MSG_TYPE_HAVE), had, .generation = generation, .size = PIECE,
+		.flags = PUT_SOFTPIN);
+	settle();
+	assert_true(is_kept("o0"));
+	let_directory_go();
+	assert_int_equal(want_kept(CHANNEL).generation, generation);
+	want_keeper("o0");
+}
+
 /* As full as it can be: whatever leaves can only leave to another node. */
 static struct guest full_guest(void)
 {
@@ -1257,6 +1284,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_giver_dies_before_the_answer),
 	AMONG_PEERS(test_answer_of_the_directory_is_lost),
 	AMONG_PEERS(test_directory_is_away),
+	AMONG_PEERS(test_offered_once_more_while_it_is_doubted),
 	AMONG_PEERS(test_was_not_here_before_the_hand_over),
 	AMONG_PEERS(test_removed_before_the_hand_over),
 	AMONG_PEERS(test_removed_before_the_answer),
