@@ -264,6 +264,11 @@ bool master_keep_fits(const struct master *master, uint64_t size, uint32_t klen)
 	       extent_largest_fit(&master->extents, align) >= bytes;
 }
 
+bool master_is_lent(const struct master *master, uint32_t slot)
+{
+	return turning_has(master, object_at(master, slot)->block);
+}
+
 int master_keep(struct master *master, uint32_t slot)
 {
 	struct object *object = object_at(master, slot);
@@ -276,7 +281,7 @@ int master_keep(struct master *master, uint32_t slot)
 	 * at once would each take the other's record for its own. */
 	if (list == OBJECT_MOVING || object->disk != DISK_NONE)
 		return ERR_BUSY;
-	if (turning_has(master, object->block))
+	if (master_is_lent(master, slot))
 		return ERR_NO_SPACE;
 	if (!generation_is_known(master, slot_at(master, slot)->generation))
 		return ERR_NOT_PERMITTED;

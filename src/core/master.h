@@ -453,6 +453,8 @@ bool master_keep_fits(const struct master *master, uint64_t size, uint32_t klen)
  * being saved as it was yielded; ERR_NOT_PERMITTED: its generation is not believed, see
  * master_note_generation(). */
 int master_keep(struct master *master, uint32_t slot);
+/* It lies in turning room. */
+bool master_is_lent(const struct master *master, uint32_t slot);
 
 /* A node that keeps things may be gone for good: softpin copies, of which some may be the last,
  * do not leave the pool for room until then; 0: they may again. */

@@ -358,6 +358,7 @@ struct drain {
 
 #define REBUILDS_AT_ONCE 8u
 #define REBUILD_TRIES    4u /* peers that are asked for one object in one walk */
+#define LENT_LIMIT       256u
 
 enum rebuild_state {
 	REBUILD_FREE,
@@ -390,10 +391,10 @@ enum rebuild_pass {
 struct rebuilder {
 	enum rebuild_pass pass;
 	bool claims, wanted; /* a pass of this kind is to begin, from retry_ns on */
-	bool lent;           /* a copy that could be claimed lies in turning room */
 	bool again;          /* this one leaves something to another */
 	bool repeated;       /* and this is that other */
 	bool in_doubt;       /* the core spares copies */
+	uint64_t suspects; /* places of peers that were so at the last look, a bit each */
 	uint64_t retry_ns;
 	uint64_t cursor;           /* of master_held_next() */
 	uint32_t looking;          /* copies that are being looked up */
@@ -401,7 +402,11 @@ struct rebuilder {
 	uint64_t left;             /* objects that this pass could not help */
 	uint64_t rebuilt, claimed; /* counters at its begin */
 	struct rebuild list[REBUILDS_AT_ONCE];
-	struct rebuild *reading; /* its key; or NULL */
+	struct rebuild *reading;      /* its key; or NULL */
+	struct held lent[LENT_LIMIT]; /* copies without a keeper, in turning room */
+	uint32_t lent_count;
+	bool lent_lost;   /* there were more */
+	uint64_t lent_ns; /* when they are looked at next */
 };
 
 /* ---- yields -------------------------------------------------------------- */
@@ -633,8 +638,8 @@ bool peers_are_up(const struct node *node);
 /* One is up that is not at these places, a bit each. */
 uint64_t peers_without_disk(const struct node *node); /* that said so, a bit each */
 bool peers_any_beside(const struct node *node, uint64_t places);
-/* Some are live and cannot be asked now. */
-bool peers_any_suspect(const struct node *node);
+/* Places of those that are live and cannot be asked now, a bit each. */
+uint64_t peers_suspect(const struct node *node);
 /* All that are up are told of this node, now. */
 void peers_beat(struct node *node);
 /* What a BEAT or BEATEN brought. */

@@ -189,15 +189,17 @@ bool peers_any_beside(const struct node *node, uint64_t places)
 	return false;
 }
 
-bool peers_any_suspect(const struct node *node)
+uint64_t peers_suspect(const struct node *node)
 {
+	uint64_t places = 0;
+
 	for (uint32_t place = 0; place < PEER_LIMIT; place++) {
 		const struct peer *peer = &node->cluster.peers[place];
 
 		if (!peer_is_up(peer) && peer_is_live(node, peer))
-			return true;
+			places |= 1ull << place;
 	}
-	return false;
+	return places;
 }
 
 bool peers_are_up(const struct node *node)

@@ -9,7 +9,8 @@
  *   CLAIM: each secondary copy of a softpin object is looked up. Has it no keeper left, this
  *     node's slot keeps it from then on, and HAND_OVER from the dead one says so; of two who do
  *     that the directory lets one be it, and the other announces its copy and is told. One that
- *     lies in turning room (core/turning.c) cannot be kept there, and is looked at again after FILL.
+ *     lies in turning room (core/turning.c) cannot be kept there: it alone is looked up again when
+ *     it has left that. Of more than LENT_LIMIT the rest is met by another CLAIM, once one has.
  *   FILL: each object that this node keeps, and that is to have several keepers, is looked up, a
  *     few at a time. Of its living keepers the one with the lowest id has peers take over the
  *     roles of dead ones, or be keepers more, those first that have a copy; the others do so only
@@ -22,7 +23,7 @@
  *   LACKING, of one whose bytes were spoiled where it was kept--> FILL, of this one alone
  *
  * While a node is suspect, until the claims that follow are made, the core lets go of no
- * softpin copy: it may be the last. That is for SPARE_NS at most.
+ * softpin copy: it may be the last. That is for SPARE_NS at most from when the last became so.
  */
 #include "node/node_priv.h"
 
@@ -113,6 +114,24 @@ static bool look_up(struct node *node, const struct held *held, query_done_fn do
 
 /* ---- CLAIM --------------------------------------------------------------- */
 
+static void lent_add(struct node *node, const struct held *held)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	for (uint32_t i = 0; i < rebuilder->lent_count; i++) {
+		if (rebuilder->lent[i].hash == held->hash &&
+			rebuilder->lent[i].generation == held->generation)
+			return;
+	}
+	if (rebuilder->lent_count == LENT_LIMIT) {
+		rebuilder->lent_lost = true;
+		return;
+	}
+	if (rebuilder->lent_count == 0)
+		rebuilder->lent_ns = node_now(node) + AGAIN_NS;
+	rebuilder->lent[rebuilder->lent_count++] = *held;
+}
+
 static void claim(struct node *node, const struct held *held, uint64_t dead)
 {
 	struct errand errand = {
@@ -130,7 +149,7 @@ static void claim(struct node *node, const struct held *held, uint64_t dead)
 		return;
 	err = master_keep(&node->master, slot);
 	if (err == ERR_NO_SPACE) {
-		rebuilder_of(node)->lent = true; /* in turning room, maybe for long */
+		lent_add(node, held); /* in turning room, maybe for long */
 		return;
 	}
 	if (err != 0) {
@@ -428,6 +447,33 @@ static bool claim_begin(struct node *node, const struct held *held)
 	return true;
 }
 
+static bool is_still_lent(const struct node *node, const struct held *held)
+{
+	uint32_t slot;
+
+	return master_held_find(&node->master, held, &slot) && slot != SLOT_NONE &&
+	       master_is_lent(&node->master, slot);
+}
+
+/* What could not be claimed where it lay. */
+static void lent_look(struct node *node, uint64_t now)
+{
+	struct rebuilder *rebuilder = rebuilder_of(node);
+
+	if (rebuilder->lent_count == 0 || now < rebuilder->lent_ns)
+		return;
+	rebuilder->lent_ns = now + AGAIN_NS;
+	for (uint32_t i = rebuilder->lent_count; i-- > 0;) {
+		if (is_still_lent(node, &rebuilder->lent[i]))
+			continue;
+		if (!claim_begin(node, &rebuilder->lent[i]))
+			return;
+		rebuilder->lent[i] = rebuilder->lent[--rebuilder->lent_count];
+		rebuilder->claims |= rebuilder->lent_lost;
+		rebuilder->lent_lost = false;
+	}
+}
+
 static bool rebuild_begin(struct node *node, const struct held *held)
 {
 	struct rebuild *rebuild;
@@ -454,8 +500,6 @@ static void pass_begin(struct node *node, uint64_t now)
 	rebuilder->pass = rebuilder->claims ? REBUILD_CLAIMS : REBUILD_FILLS;
 	if (rebuilder->pass == REBUILD_FILLS)
 		rebuilder->wanted = false;
-	else
-		rebuilder->lent = false;
 	rebuilder->claims = false;
 	rebuilder->repeated = rebuilder->again;
 	rebuilder->again = false;
@@ -486,11 +530,6 @@ static void fill_ended(struct node *node)
 	rebuilder->pass = REBUILD_OFF;
 	if (rebuilder->again)
 		rebuild_is_short(node);
-	/* Only now, so that what is kept does not wait for a copy that cannot be. */
-	if (rebuilder->lent) {
-		rebuilder->claims = true;
-		rebuilder->retry_ns = node_now(node) + AGAIN_NS;
-	}
 	if (rebuilt > 0 || rebuilder->left > 0)
 		log_line(node->config.log, LOG_LEVEL_INFO, "rebuilt",
 			"keepers=%" PRIu64 " left=%" PRIu64
@@ -547,14 +586,17 @@ static bool pass_look(struct node *node)
 	return false;
 }
 
-/* Copies that may be the last are spared, for a while. */
+/* Copies that may be the last are spared, for a while: anew for each peer that falls silent. */
 static void rebuild_spare(struct node *node, uint64_t now)
 {
 	struct rebuilder *rebuilder = rebuilder_of(node);
-	bool in_doubt = peers_any_suspect(node) || rebuilder->claims || rebuilder->lent ||
+	uint64_t suspects = peers_suspect(node);
+	bool in_doubt = suspects != 0 || rebuilder->claims || rebuilder->lent_count > 0 ||
 			rebuilder->pass == REBUILD_CLAIMS;
+	bool is_new = (suspects & ~rebuilder->suspects) != 0;
 
-	if (in_doubt == rebuilder->in_doubt)
+	rebuilder->suspects = suspects;
+	if (in_doubt == rebuilder->in_doubt && !is_new)
 		return;
 	rebuilder->in_doubt = in_doubt;
 	master_spare_copies(&node->master, in_doubt ? time_after(now, SPARE_NS) : 0, now);
@@ -564,6 +606,8 @@ bool rebuild_step(struct node *node, uint64_t now)
 {
 	struct rebuilder *rebuilder = rebuilder_of(node);
 
+	if (!node_is_drained(node))
+		lent_look(node, now);
 	if (rebuilder->pass == REBUILD_OFF && !node_is_drained(node))
 		pass_begin(node, now);
 	rebuild_spare(node, now);
@@ -584,10 +628,12 @@ uint64_t rebuild_next(const struct node *node)
 	const struct rebuilder *rebuilder = &node->cluster.rebuilder;
 	uint64_t next = UINT64_MAX;
 
+	if (rebuilder->lent_count > 0 && !node_is_drained(node))
+		next = rebuilder->lent_ns;
 	if (rebuilder->pass == REBUILD_OFF)
 		return (rebuilder->wanted || rebuilder->claims) && !node_is_drained(node)
-			       ? rebuilder->retry_ns
-			       : UINT64_MAX;
+			       ? MIN(next, rebuilder->retry_ns)
+			       : next;
 	for (uint32_t i = 0; i < REBUILDS_AT_ONCE; i++) {
 		const struct rebuild *rebuild = &rebuilder->list[i];
 

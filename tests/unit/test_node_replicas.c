@@ -1131,6 +1131,23 @@ static void test_copy_is_spared_for_a_while_only(void **state)
 	WANT(guest.lane, put_started, &started);
 }
 
+/* Though the claims of the first are not made yet. */
+static void test_copies_are_spared_anew_when_another_peer_goes(void **state)
+{
+	struct guest guest = copy_of(0);
+
+	(void)state;
+	directory_goes();
+	peer_goes(1);
+	turn(15 * SECOND);
+	peer_goes(0);
+	send_start(&guest, "large", POOL, PUT_SOFTPIN, 60 * SECOND);
+	turn(9 * SECOND);
+	assert_non_null(slot_of(KEY));
+	turn(2 * SECOND);
+	assert_null(slot_of(KEY));
+}
+
 /* ---- bit rot ------------------------------------------------------------- */
 
 /* Kept by the peer, too, and here on the disk alone, as the host was off. */
@@ -1347,6 +1364,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_ahead_of_the_walk),
 	AMONG_PEERS(test_copy_that_may_be_the_last_is_spared),
 	AMONG_PEERS(test_copy_is_spared_for_a_while_only),
+	AMONG_PEERS(test_copies_are_spared_anew_when_another_peer_goes),
 };
 
 UNIT_MAIN(tests)

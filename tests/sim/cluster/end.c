@@ -159,9 +159,8 @@ static const char *host_is_busy(const struct sim *sim, const struct host *host)
 		return "serves";
 	if (is_handing_over(node))
 		return "hands over what it keeps";
-	/* One that is drained leaves that to others; and what lies in turning room cannot be kept
-	 * there, for as long as it lies there. */
-	if (!host_is_drained(host) && !cluster->rebuilder.lent &&
+	/* One that is drained leaves that to others. */
+	if (!host_is_drained(host) &&
 		(cluster->rebuilder.claims || cluster->rebuilder.pass == REBUILD_CLAIMS))
 		return "claims what it has copies of";
 	if (is_yielding(node))
