@@ -10,7 +10,7 @@ PYTHON  := /usr/bin/python3
 BUILD_PACKAGES := gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev liblmdb-dev libssl-dev \
 	libhiredis-dev
 CHECK_PACKAGES := $(BUILD_PACKAGES) binutils python3 libcmocka-dev libseccomp-dev spin redis-server \
-	clang clang-format libclang-rt-14-dev openssl nftables iproute2 \
+	clang clang-format libclang-rt-14-dev openssl nftables iproute2 groff-base \
 	python3-dev python3-numpy python3-pytest python3-mesonpy python3-pip
 TORCH_PACKAGES := python3-torch
 

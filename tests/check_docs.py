@@ -8,23 +8,17 @@ Runs the programs of the build directory that $CENOTE_BUILD names, build/ if not
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
+
+import cases
+from cases import require
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("CENOTE_BUILD", "build")
 MANUAL = (ROOT / "docs/manual.md").read_text()
+README = (ROOT / "README.md").read_text()
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-
-
-class Wrong(Exception):
-    """What a case found."""
-
-
-def require(condition, text):
-    if not condition:
-        raise Wrong(text)
 
 
 def run(program, *args):
@@ -89,9 +83,10 @@ def case_errors():
 
 def case_options_in_man():
     """Every option that a --help shows, of each command too, is in the man page."""
-    for program, shown in (("cenoted", output("cenoted", "--help")),
-                           ("cenote", output("cenote", "--help"))):
-        missing = set(OPTION.findall(shown)) - set(OPTION.findall(man(program)))
+    for program in ("cenoted", "cenote"):
+        shown = set(OPTION.findall(output(program, "--help")))
+        require(shown, f"{program} --help shows no option")
+        missing = shown - set(OPTION.findall(man(program)))
         require(not missing, f"{program}: not in the man page: {sorted(missing)}")
     page = man("cenote")
     for name in commands():
@@ -123,39 +118,60 @@ def case_commands_of_manual():
     require(not unknown, f"the manual names {sorted(unknown)}")
 
 
+def constant(name, path):
+    """The number of a #define of the sources, as texts have it."""
+    found = re.search(rf"#define {name}\s+\\?\s*(\d+)u?\b", (ROOT / path).read_text())
+    require(found, f"{path} has no number {name}")
+    return f"{int(found[1]):,}"
+
+
 def case_limits():
-    """Manual and man pages state the limits."""
-    said = {"manual": MANUAL, "cenote.1": man("cenote"), "cenoted.8": man("cenoted")}
+    """Manual, README and man pages state the limits, as the sources have them."""
+    layout, header = "src/share/layout.h", "include/cenote/cenote.h"
+    key, slot = constant("KEY_LIMIT", layout), constant("SHARE_BYTES_PER_SLOT", layout)
+    clients, granule = constant("CLIENT_LIMIT", layout), constant("POOL_GRANULE", "src/core/master.h")
+    require(constant("CENOTE_KEY_LIMIT", header) == key, "cenote.h has another limit of keys")
+    require(constant("CENOTE_REPLICAS_MAX", header) == constant("KEEPERS_LIMIT", layout), "cenote.h has other replicas")
+    beside = re.search(r"> (\d+)ull \* COUNT", (ROOT / "tests/e2e/test_pool.c").read_text())
+    require(beside, "test_pool.c does not measure the memory beside the pool")
+    rows = {row[0]: row[1] for row in table("Limits")}
+    said = {"manual": MANUAL, "README": README, "cenote.1": man("cenote"), "cenoted.8": man("cenoted"), **rows}
     said = {where: " ".join(text.split()) for where, text in said.items()}
     for words, places in (
-            ("1 to 1,024 bytes", said), (r"\b256\b", said),
-            ("any bytes but NUL", ("manual", "cenote.1")),
-            ("1 million objects|1 million a node", ("manual", "cenote.1")),
-            ("at most 288 bytes", ("manual", "cenote.1")),
-            ("2 bytes for each object", ("manual", "cenote.1")), ("one growth step", ("manual", "cenote.1"))):
+            (f"1 to {key} bytes", ("key", "README", "cenote.1", "cenoted.8")),
+            ("any bytes but NUL", ("key", "README", "cenote.1")),
+            (f"^{clients} a node", ("clients",)), (f"{clients} clients", ("README", "cenote.1")),
+            (f"{clients} attached processes", ("cenoted.8",)),
+            (f"^{constant('PEER_LIMIT', 'src/io/env.h')} others", ("nodes",)),
+            (f"up to {constant('KEEPERS_LIMIT', layout)}$", ("nodes",)),
+            (f"one( object)? for each {slot} bytes", ("objects", "README", "cenote.1", "cenoted.8")),
+            (f"Objects lie on {granule} bytes", ("manual",)),
+            (f"at most {beside[1]} bytes", ("memory beside the pool", "cenote.1")),
+            (f"beyond {constant('KEY_INLINE', layout)} bytes", ("memory beside the pool", "cenote.1")),
+            ("2 bytes for each object", ("memory beside the pool", "cenote.1")),
+            ("one growth step", ("memory beside the pool", "cenote.1"))):
         for where in places:
             require(re.search(words, said[where]), f"{where} does not say: {words}")
 
 
 def case_roff():
     """The man pages are clean roff."""
-    if not shutil.which("groff"):
-        return "skipped"
     for program in ("cenote", "cenoted"):
         done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-z"], input=output(program, "--man"),
                               stderr=subprocess.PIPE, text=True, check=True)
         require(not done.stderr, f"{program} --man: {done.stderr}")
-    return None
 
 
 def case_help():
     """--help fits 80 columns, and `cenote help X` is `cenote X --help`."""
+    texts = {program: output(program, "--help") for program in ("cenote", "cenoted")}
+    require(output("cenote", "help") == texts["cenote"], "cenote help differs from --help")
     for name in commands():
-        text = output("cenote", name, "--help")
-        require(text == output("cenote", "help", name), f"help {name} differs from {name} --help")
-        wide = [line for line in text.splitlines() if len(line) > 90]
+        texts[name] = output("cenote", name, "--help")
+        require(texts[name] == output("cenote", "help", name), f"help {name} differs from {name} --help")
+    for name, text in texts.items():
+        wide = [line for line in text.splitlines() if len(line) > 80]
         require(not wide, f"{name} --help: {wide}")
-    require(output("cenote", "help") == output("cenote", "--help"), "cenote help differs from --help")
 
 
 def case_exit_status():
@@ -183,24 +199,5 @@ def case_exit_status():
         require(want == 0 or not out, f"cenote {' '.join(args)}: failed, but printed {out!r}")
 
 
-def main():
-    cases = {n.removeprefix("case_"): f for n, f in globals().items() if n.startswith("case_")}
-    chosen = sys.argv[1:] or list(cases)
-    unknown = [n for n in chosen if n not in cases]
-    if unknown:
-        sys.exit(f"no case {', '.join(unknown)}; there are {', '.join(cases)}")
-    failed = skipped = 0
-    for name in chosen:
-        try:
-            result = cases[name]() or "ok"
-            skipped += result == "skipped"
-            print(f"{result:7}{name}", flush=True)
-        except (Wrong, OSError, subprocess.SubprocessError) as error:
-            failed += 1
-            print(f"FAILED {name}: {error}\n  again: {sys.executable} tests/check_docs.py {name}", flush=True)
-    print(f"{len(chosen) - failed - skipped} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.main(globals()))

@@ -13,22 +13,15 @@ import subprocess
 import sys
 import tempfile
 
+import cases
 import run as runner
+from cases import require
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "build"
 DEBUG = ROOT / "build-debug"
 HEADER = ROOT / "include/cenote/cenote.h"
 LIBRARY = RELEASE / "libcenote.so.0.1.0"
-
-
-class Wrong(Exception):
-    """What a case found."""
-
-
-def require(condition, text):
-    if not condition:
-        raise Wrong(text)
 
 
 def output(*argv, **options):
@@ -62,12 +55,12 @@ def case_format():
 
 
 def case_sources_built():
-    """Every .c file of src/ and tests/ belongs to a target of the debug build."""
+    """Every .c file of src/, tests/ and bench/ belongs to a target of the debug build, or is named by `make fuzz`."""
     targets = json.loads((DEBUG / "meson-info/intro-targets.json").read_text())
     built = {pathlib.Path(os.path.normpath(f)) for t in targets for s in t["target_sources"] for f in s["sources"]}
-    tops = ("src/base", "src/share", "src/core", "src/wire", "src/fault", "src/io", "src/ipc", "src/tier",
-            "src/node", "src/client", "src/tools", "src/python", "tests/unit", "tests/model", "tests/sim", "tests/e2e")
-    forgotten = [str(p.relative_to(ROOT)) for p in c_files(*tops) if p.suffix == ".c" and p not in built]
+    built |= {ROOT / name for name in re.findall(r"tests/fuzz/\w+\.c", (ROOT / "Makefile").read_text())}
+    files = c_files("src", "tests", "bench")
+    forgotten = [str(p.relative_to(ROOT)) for p in files if p.suffix == ".c" and p not in built]
     require(not forgotten, f"no target builds {', '.join(forgotten)}")
 
 
@@ -123,7 +116,7 @@ def case_install():
         output("meson", "install", "-C", RELEASE, "--no-rebuild", "--quiet", env=env)
         files = {p.name: p for p in dest.rglob("*") if not p.is_dir()}
         for name in ("cenote", "cenoted", "libcenote.so", "libcenote.so.0", LIBRARY.name,
-                     "cenote.h", "cenote.pc", "cenote.1", "cenoted.8"):
+                     "cenote.h", "cenote.pc", "cenote.1", "cenoted.8", "optimum.py"):
             require(name in files, f"{name} is not installed; there is {sorted(files)}")
         (dest / "x.c").write_text(
             "#include <cenote/cenote.h>\n#include <stdio.h>\n"
@@ -133,16 +126,6 @@ def case_install():
         output("gcc", dest / "x.c", "-o", dest / "x", *flags)
         env = {**os.environ, "LD_LIBRARY_PATH": str(files["libcenote.so"].parent)}
         require("NOT_FOUND" in output(dest / "x", env=env), "the stranger's program said something else")
-
-
-def case_man_agrees():
-    """Every option that --help shows has its place in the man page."""
-    for program in ("cenote", "cenoted"):
-        words = r"(?<![\w-])--[a-z][a-z-]+"
-        shown = set(re.findall(words, output(RELEASE / program, "--help")))
-        page = set(re.findall(words, output(RELEASE / program, "--man").replace("\\-", "-")))
-        require(shown, f"{program} --help shows no option")
-        require(shown <= page, f"{program}: not in the man page: {sorted(shown - page)}")
 
 
 def case_runner():
@@ -168,29 +151,11 @@ def ended(*argv):
     """What the runner makes of a program that it started."""
     suite = runner.Suite("house", 1)
     with tempfile.TemporaryDirectory(dir=RELEASE) as tmp:
-        program = runner.Program(suite, "probe", argv, os.path.relpath(tmp, ROOT), {}, 1)
+        program = runner.Program(suite, "probe", argv, os.path.relpath(tmp, ROOT), {})
         runner.start(program)
         program.process.wait()
         return runner.judge(program)
 
 
-def main():
-    cases = {n.removeprefix("case_"): f for n, f in globals().items() if n.startswith("case_")}
-    chosen = sys.argv[1:] or list(cases)
-    unknown = [n for n in chosen if n not in cases]
-    if unknown:
-        sys.exit(f"no case {', '.join(unknown)}; there are {', '.join(cases)}")
-    failed = 0
-    for name in chosen:
-        try:
-            cases[name]()
-            print(f"ok     {name}", flush=True)
-        except (Wrong, OSError) as error:
-            failed += 1
-            print(f"FAILED {name}: {error}\n  again: {sys.executable} tests/house.py {name}", flush=True)
-    print(f"{len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.main(globals()))

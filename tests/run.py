@@ -79,7 +79,6 @@ class Program:
     argv: list
     build: str
     env: dict
-    minutes: float
     # while it runs, and after
     process: subprocess.Popen = None
     log: pathlib.Path = None
@@ -176,7 +175,7 @@ def meson_programs(suite, build, wanted):
     for test in json.loads(path.read_text()) if path.exists() else []:
         if wanted in [s.split(":")[-1] for s in test["suite"]]:
             argv = [from_top(word) for word in test["cmd"]]
-            yield Program(suite, test["name"], argv, build, dict(test["env"]), suite.minutes)
+            yield Program(suite, test["name"], argv, build, dict(test["env"]))
 
 
 def command_programs(suite):
@@ -187,7 +186,7 @@ def command_programs(suite):
         found = sorted(glob.glob(str(ROOT / pattern))) if "*" in pattern else [str(ROOT / pattern)]
         for path in found:
             name = " ".join([pathlib.Path(path).stem, *args])
-            yield Program(suite, name, [PYTHON, from_top(path), *args], build, {}, suite.minutes)
+            yield Program(suite, name, [PYTHON, from_top(path), *args], build, {})
 
 
 def programs_of(suite, only):

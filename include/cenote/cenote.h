@@ -15,8 +15,10 @@
  * Memory    a view's bytes stay as they are until cenote_release(), whatever happens to
  *           the object; a view of a process ends with it. Everything passed in is the
  *           caller's and is copied or done with when the call returns.
- * Errors    0, or a negative CENOTE_ERR_*; cenote_error_detail() then names the thing,
- *           its value and the limit. Out parameters are untouched on failure.
+ * Errors    a negative CENOTE_ERR_*; cenote_error_detail() then names the thing, its value
+ *           and the limit. Else 0; or 1 of cenote_exists(), and how many nodes keep the
+ *           object of a put with `replicas`. A batch has such a result for each item, and
+ *           returns how many failed. Out parameters are untouched on failure.
  * Thread    every call may be made by any thread at any time, on one store.
  * Fork      in a forked child every call answers CENOTE_ERR_FORKED but cenote_close(); a
  *           child connects anew. Touching an older view there ends the child.
@@ -82,7 +84,7 @@ enum cenote_error {
 	CENOTE_ERR_TIMEOUT = -901,
 	/* Before the deadline nobody was reached who must be: this node's daemon; the node that
 	 * has the object; the directory or, in its place, all other nodes. What was to be put
-	 * is not there then. */
+	 * is not there then, unless the daemon ended during the put. */
 	CENOTE_ERR_UNAVAILABLE = -1010,
 	CENOTE_ERR_NOT_SUPPORTED = -1012,
 	CENOTE_ERR_PROTOCOL = -1013,

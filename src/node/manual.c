@@ -19,9 +19,9 @@ static const char description[] =
 	"reading while no daemon runs. The line event=recovered says how "
 	"many objects were adopted, and how many were dropped and why.\n"
 	"\n"
-	"Run by root, it mounts a tmpfs for the pool with huge pages. "
-	"Otherwise the shared memory lies in the directory given by "
-	"--shm-dir, which should be on a tmpfs.";
+	"Without --shm-dir the shared memory lies in shm in the run "
+	"directory, on which root mounts a tmpfs with huge pages. Where that "
+	"is not mounted, the directory should be on a tmpfs already.";
 
 static const char limits[] =
 	"A node has 256 attached processes at most. Keys have 1 to 1,024 "

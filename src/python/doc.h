@@ -20,7 +20,7 @@
 #define DOC_PUT_ERRORS                                                               \
 	"Exists: the key has an object already, on this node or another. NoSpace:\n" \
 	"no room until the deadline. TooLarge: larger than the pool. Timeout,\n"     \
-	"Unavailable: nothing was put, unless the daemon ended during the put:\n"   \
+	"Unavailable: nothing was put, unless the daemon ended during the put:\n"    \
 	"then it may be there. durable: IoError as well."
 #define DOC_GET_KEYWORDS "*, wait=False, timeout=10.0)\n--\n\n"
 #define DOC_GET_OPTIONS                                              \

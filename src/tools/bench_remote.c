@@ -8,7 +8,7 @@
  *   ops   batches of small puts: calls of the directory a second, beside what
  *         redis-benchmark finds for SET with as many commands in flight
  *
- * With --socket and --peer-socket the nodes are given, and --directory says where their
+ * With --socket and --peer-socket the nodes are given, and --redis-port says where their
  * Redis is; it is not pinned then, and neither are they.
  */
 #include "tools/bench_micro.h"

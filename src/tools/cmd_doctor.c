@@ -311,8 +311,8 @@ const struct tool_command tool_doctor = {
 	.operands = "",
 	.summary = "say whether the node is well, or what it guarantees",
 	.text = "Ends with 1 if the daemon does not answer or is broken, its disk has "
-		"trouble, a part of\nthe directory cannot be reached, or another node "
-		"does not answer. A node that is full, or\nwithout others, is well.",
+		"trouble, a\npart of the directory cannot be reached, or another node "
+		"does not answer. A node\nthat is full, or without others, is well.",
 	.operand_min = 0,
 	.operand_max = 0,
 	.options = {doctor_specs, ARRAY_LEN(doctor_specs)},

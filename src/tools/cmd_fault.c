@@ -122,14 +122,14 @@ static int fault_run(const void *arg, int count, char **operands)
 const struct tool_command tool_fault = {
 	.name = "fault",
 	.operands = "NAME\nNAME ACTION [VALUE]\n--list",
-	.summary =
-		"order a fault in the daemon, or read how often it fired (debug builds)",
+	.summary = "order a fault in the daemon, or read its counts (debug builds)",
 	.text = "ACTION at the point NAME of the daemon is one of: sleep (VALUE is ms),\n"
 		"return_error (VALUE is a negative number), kill, reset. Without ACTION "
-		"the counts\n"
-		"are shown. Points of client processes are armed by the program itself, "
-		"through the\n"
-		"library. A release build has no points and answers NOT_SUPPORTED.",
+		"the\n"
+		"counts are shown. Points of client processes are armed by the program "
+		"itself,\n"
+		"through the library. A release build has no points and answers "
+		"NOT_SUPPORTED.",
 	.operand_min = 0,
 	.operand_max = 3,
 	.options = {fault_specs, ARRAY_LEN(fault_specs)},

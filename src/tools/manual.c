@@ -47,7 +47,8 @@ static const char limits[] =
 	"and\n"
 	"readable as empty) up to the size of the pool; sizes have 64 bits from end to "
 	"end.\n"
-	"A node takes 256 clients and holds 1 million objects.\n"
+	"A node takes 256 clients, and at most one object for each 1,024 bytes of its "
+	"pool.\n"
 	"\n"
 	"Beside the pool a node takes at most 288 bytes for an object, plus its key "
 	"beyond 32\n"
@@ -58,11 +59,15 @@ static const char exit_status[] =
 	"the key,\n"
 	"the error and its reason. 2: the command line was wrong, and nothing was done.";
 
-static const char environment[] = "CENOTE_SOCKET: the socket of the node's daemon, where "
-				  "--socket does not name one.\n"
-				  "\n"
-				  "TMPDIR: where bench and replay put the files of a "
-				  "node of their own; /tmp if not set.";
+static const char environment[] =
+	"CENOTE_SOCKET: the socket of the node's daemon, where "
+	"--socket does not name one.\n"
+	"\n"
+	"TMPDIR: where bench and replay put the files of a node of their own, and its "
+	"pool\n"
+	"where they may not mount a tmpfs; if not set, /dev/shm, or /tmp if that may not "
+	"be\n"
+	"written.";
 
 static const char examples[] =
 	"    cenote put --softpin weights/7 model.safetensors\n"

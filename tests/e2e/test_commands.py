@@ -14,6 +14,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+import cases  # noqa: E402  (the path comes first)
+
 BUILD = ROOT / os.environ.get("CENOTE_BUILD", "build")
 KEYS = ("a/1", "a/2", "a/10", "b/1", "c")
 
@@ -110,28 +113,14 @@ def case_rm_regex(node):
     assert node.listed() == ["a/10", "b/1", "c"]
 
 
-def main():
-    cases = {n.removeprefix("case_"): f for n, f in globals().items() if n.startswith("case_")}
-    chosen = sys.argv[1:] or list(cases)
-    unknown = [n for n in chosen if n not in cases]
-    if unknown:
-        sys.exit(f"no case {', '.join(unknown)}; there are {', '.join(cases)}")
-    failed = 0
-    for name in chosen:
-        with tempfile.TemporaryDirectory(prefix="cenote-commands-") as directory:
-            try:
-                node = Node(directory)
-                try:
-                    cases[name](node)
-                finally:
-                    node.end()
-                print(f"ok     {name}", flush=True)
-            except (AssertionError, OSError, subprocess.SubprocessError) as error:
-                failed += 1
-                print(f"FAILED {name}: {error}\n  again: {sys.executable} tests/e2e/test_commands.py {name}", flush=True)
-    print(f"{len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+def with_node(case):
+    with tempfile.TemporaryDirectory(prefix="cenote-commands-") as directory:
+        node = Node(directory)
+        try:
+            case(node)
+        finally:
+            node.end()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(cases.main(globals(), with_node))
