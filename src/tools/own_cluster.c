@@ -30,13 +30,8 @@ static int secret_make(struct own_cluster *cluster)
 	ssize_t wrote = -1;
 	int fd;
 
-	(void)snprintf(
-		cluster->directory, sizeof(cluster->directory), "/tmp/cenote-XXXXXX");
-	if (mkdtemp(cluster->directory) == NULL) {
-		tool_complain("%s: %s", cluster->directory, strerror(errno));
-		cluster->directory[0] = '\0';
+	if (own_directory_make(cluster->directory) != TOOL_OK)
 		return TOOL_FAILED;
-	}
 	(void)snprintf(cluster->key_path, sizeof(cluster->key_path), "%s/key",
 		cluster->directory);
 	fd = open(cluster->key_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);

@@ -21,8 +21,8 @@ struct own_cluster {
 	struct own_node nodes[OWN_CLUSTER_NODES];
 	pid_t redis; /* 0: not running */
 	uint16_t redis_port;
-	char directory[64]; /* of its secret */
-	char url[64], key_path[96];
+	char directory[OWN_DIRECTORY_MAX]; /* of its secret */
+	char url[64], key_path[OWN_NODE_PATH_MAX];
 };
 
 /* `tls`: between the nodes, by a secret of their own. */

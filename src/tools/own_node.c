@@ -45,24 +45,28 @@ static const char *own_node_parent(void)
 	return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
 }
 
-static int own_node_make_directory(struct own_node *node)
+int own_directory_make(char path[OWN_DIRECTORY_MAX])
 {
 	const char *parent = own_node_parent();
-	int length = snprintf(
-		node->directory, sizeof(node->directory), "%s/cenote-XXXXXX", parent);
+	int length = snprintf(path, OWN_DIRECTORY_MAX, "%s/cenote-XXXXXX", parent);
 
-	if (length < 0 || (size_t)length >= sizeof(node->directory)) {
-		node->directory[0] = '\0';
+	if (length < 0 || length >= OWN_DIRECTORY_MAX) {
+		path[0] = '\0';
 		tool_complain(
 			"%s: too long a path for a socket in it; set TMPDIR", parent);
 		return TOOL_FAILED;
 	}
-	if (mkdtemp(node->directory) == NULL) {
-		node->directory[0] = '\0';
-		tool_complain(
-			"%s: no directory can be made: %s", parent, strerror(errno));
+	if (mkdtemp(path) != NULL)
+		return TOOL_OK;
+	path[0] = '\0';
+	tool_complain("%s: no directory can be made: %s", parent, strerror(errno));
+	return TOOL_FAILED;
+}
+
+static int own_node_make_directory(struct own_node *node)
+{
+	if (own_directory_make(node->directory) != TOOL_OK)
 		return TOOL_FAILED;
-	}
 	(void)snprintf(
 		node->socket, sizeof(node->socket), "%s/cenote.sock", node->directory);
 	(void)snprintf(node->shm, sizeof(node->shm), "%s/shm", node->directory);

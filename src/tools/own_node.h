@@ -22,6 +22,7 @@
 
 #define OWN_NODE_PATH_MAX 96 /* a socket's path has 108 bytes at most */
 #define OWN_NODE_DISK_MAX 4096
+#define OWN_DIRECTORY_MAX (OWN_NODE_PATH_MAX - 16)
 
 struct own_node_options {
 	uint64_t pool_bytes;
@@ -33,7 +34,7 @@ struct own_node_options {
 struct own_node {
 	pid_t pid;   /* 0: not running */
 	bool failed; /* it did not start, which was said */
-	char directory[OWN_NODE_PATH_MAX - 16];
+	char directory[OWN_DIRECTORY_MAX];
 	char socket[OWN_NODE_PATH_MAX];
 	char shm[OWN_NODE_PATH_MAX];
 	char log[OWN_NODE_PATH_MAX];  /* what the daemon says */
@@ -43,6 +44,9 @@ struct own_node {
 
 /* `socket` of the caller's options and the environment name no node. */
 bool own_node_is_wanted(const char *socket);
+
+/* A new directory where those of nodes lie; on failure `path` is "". */
+int own_directory_make(char path[OWN_DIRECTORY_MAX]);
 
 /* The strings of `options` outlive the node. */
 int own_node_start(struct own_node *node, const struct own_node_options *options);
