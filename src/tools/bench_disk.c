@@ -417,7 +417,7 @@ static int disk_begin(struct disk_bench *bench)
 	/* More than the pool, so that what was loaded has to go again. */
 	bench->total = 2 * pool / largest * largest;
 	if (micro->options->quick)
-		bench->total = pool / 2 / largest * largest;
+		bench->total = pool / largest * largest;
 	bench->source = touched_new(largest);
 	bench->list = calloc(
 		(pool + bench->total) / bench->sizes[1].bytes, sizeof(bench->list[0]));

@@ -2,8 +2,8 @@
 """The main jobs as a user runs them: the station, its planted fault, the replay of a trace;
 and a short run of each bench, which must work, however fast it is.
 
-Release build (CENOTE_BUILD). The traces lie in ../shared and are no part of the tree: where
-they are absent the replays are skipped, and say so.
+Runs the release build, build/. The public traces lie in ../shared and are no part of the tree:
+where they are absent their replays are skipped, and say so.
 """
 
 import json
@@ -78,9 +78,9 @@ def a_flipped_byte_is_seen_on_disk():
     expect(on_disk("--steps", "12", "--flip-byte", status=1), wrong_bytes=1)
 
 
-def bench(name, *keys):
+def bench(name, *keys, options=()):
     """A short run: these figures are there, and they and all times are above 0."""
-    result = run("bench", name, "--quick", "--runs", "1")
+    result = run("bench", name, "--quick", "--runs", "1", *options)
     expect(result, profile=name, runs=1)
     assert result["page_size"] >= 4096, result
     for key in keys:
@@ -130,6 +130,49 @@ def bench_reclaim():
           "scans_that_freed_ttl", "waited_ttl", "room_after_release_p99_to_rtt_p99")
 
 
+def bench_disk():
+    with tempfile.TemporaryDirectory() as directory:
+        bench("disk", "ratio_offload_16m", "ratio_load_16m", "ratio_offload_256k", "ratio_load_256k",
+              options=("--pool", "256M", "--disk", directory))
+        assert not os.listdir(directory), os.listdir(directory)
+
+
+def bench_remote():
+    for options in ((), ("--tls",)):
+        bench("remote", "ratio_16m_to_tcp", "ratio_4k_to_rtt", "directory_ops_per_s", "redis_benchmark_set_per_s",
+              options=("--pool", "256M", *options))
+
+
+def replayed(requests):
+    """What a node does with them that has room for all: hits of prefixes, and blocks behind those that it has."""
+    there, hits, exist = set(), 0, 0
+    for ids in requests:
+        prefix = next((i for i, block in enumerate(ids) if block not in there), len(ids))
+        hits += prefix
+        exist += sum(block in there for block in ids[prefix:])
+        there.update(ids)
+    touches = sum(map(len, requests))
+    return {"requests": len(requests), "touches": touches, "distinct_blocks": len(there), "prefix_hits": hits,
+            "put_exists": exist, "puts": touches - hits - exist}
+
+
+def replay_of_conversations():
+    """Eight grow by turns, each with a block that they share at its head and one in the middle of it: what is
+    there behind a missing block is put, and exists. With less room than they need some is dropped."""
+    requests = [[0, *range(1000 * who + 1, 1000 * who + 4 * turn), 1, *range(1000 * who + 500, 1000 * who + 500 + turn)]
+                for turn in range(1, 21) for who in range(1, 9)]
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as trace:
+        for number, ids in enumerate(requests):
+            trace.write(json.dumps({"timestamp": number, "kind": "turn", "hash_ids": ids}) + "\n")
+        trace.flush()
+        result = run("replay", trace.name, "--pool", "256M", "--block-bytes", "64K")
+        expect(result, **replayed(requests), wrong_bytes=0, failed_puts=0, failed_gets=0, evicted=0)
+        assert result["put_exists"] > 0 < result["prefix_hits"], result
+        result = run("replay", trace.name, "--pool", "16M", "--block-bytes", "64K")
+        expect(result, touches=sum(map(len, requests)), wrong_bytes=0, failed_puts=0)
+        assert result["evicted"] > 0, result
+
+
 def replay(name, touches, blocks, ratio):
     trace = TRACES / name
     if not trace.exists():
@@ -139,11 +182,11 @@ def replay(name, touches, blocks, ratio):
     assert result["prefix_hit_ratio"] >= ratio, result
 
 
-def replay_of_conversation():
+def replay_of_conversation_trace():
     replay("conversation_trace.jsonl", 288500, 182790, 0.22)
 
 
-def replay_of_synthetic():
+def replay_of_synthetic_trace():
     replay("synthetic_trace.jsonl", 121877, 43924, 0.43)
 
 
@@ -151,7 +194,8 @@ def main():
     passed = failed = skipped = 0
     for case in (station, a_flipped_byte_is_seen, station_on_disk, a_flipped_byte_is_seen_on_disk, bench_hit,
                  bench_put, bench_get, bench_batch, bench_clients, bench_growth, bench_reclaim,
-                 replay_of_conversation, replay_of_synthetic):
+                 bench_disk, bench_remote, replay_of_conversations, replay_of_conversation_trace,
+                 replay_of_synthetic_trace):
         if len(sys.argv) > 1 and sys.argv[1] not in case.__name__:
             continue
         try:
