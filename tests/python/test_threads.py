@@ -10,7 +10,7 @@ import time
 import cenote
 import numpy
 import pytest
-from conftest import Caller, until, waiting
+from conftest import Caller, counter, until, waiting
 
 
 WAITS = {
@@ -39,9 +39,9 @@ def test_a_wait_leaves_the_lock(store, wait):
 
 def test_put_leaves_the_lock_while_it_waits_for_room(store):
     store.put("pinned", bytes(40 << 20), softpin=True)
-    before = threading.active_count()
+    before = counter(store, "waits_room")
     caller = Caller(lambda: store.put("more", bytes(40 << 20), timeout=None))
-    assert threading.active_count() == before + 1
+    until(lambda: counter(store, "waits_room") > before, "the put waits")
     store.remove("pinned")
     assert caller.end() is None
 
