@@ -13,7 +13,6 @@ Others look longer: test_cluster_deaths.py under load, test_cluster_keep.py for 
 and test_damage for the disk.
 """
 
-import inspect
 import json
 import os
 import pathlib
@@ -31,7 +30,6 @@ COLUMNS = {
     "softpin_replicas_2": {"softpin": True, "replicas": 2},
     "durable": {"softpin": True, "durable": True},
 }
-REPLICAS = "replicas" in inspect.signature(cenote.Store.put).parameters
 
 # Cells without a case, and why.
 ELSEWHERE = {f"clock_jump__{column}": "the simulator, \"wall clock jumped\"" for column in COLUMNS}
@@ -429,11 +427,7 @@ def cell(function, column):
     return case
 
 
-CELLS = [cell(function, column) for function in ROWS for column in COLUMNS
-         if REPLICAS or column != "softpin_replicas_2"]
-if not REPLICAS:
-    ELSEWHERE |= {f"{function.__name__}__softpin_replicas_2": "this build puts without replicas"
-                  for function in ROWS}
+CELLS = [cell(function, column) for function in ROWS for column in COLUMNS]
 
 
 def doctor(node, *options):

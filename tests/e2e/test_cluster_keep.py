@@ -10,12 +10,14 @@ import subprocess
 import threading
 import time
 
-from cluster import Client, Cluster, Job, Network, Node, Redis, cenote, check, expect, main, put, role, until
+from cluster import (DEBUG, Aside, Client, Cluster, Job, Network, Node, Redis, cenote, check, expect, main, put, role,
+                     until)
 from cluster.node import expect_error, press
 from cluster.programs import free_port
 
 MIB = 1 << 20
 POOL = ("--pool", "256M")
+LOAD = "ClientLocalCopyAfterPutStart"  # of the daemon: the room for a copy is there, and nothing in it
 JOB = "15s"  # the main job goes on so long, which is more than a drain takes
 
 
@@ -163,12 +165,12 @@ def the_disk_or_peers_come_first(t):
             check(cluster[0].connect().get(key), key, 1, MIB)
 
 
-def small_pools(t, count=2):
+def small_pools(t, count=2, **options):
     """Nodes that keep their addresses when they are started anew, as hosts do."""
     cluster = Cluster(t, 0)
     for name in "abc"[:count]:
         cluster.nodes.append(Node(t, name, *cluster.common(), "--pool", "32M", "--peer-listen",
-                                  f"127.0.0.1:{free_port()}").start())
+                                  f"127.0.0.1:{free_port()}", **options).start())
     cluster.settle()
     return cluster
 
@@ -212,11 +214,10 @@ def every_call_reads_what_was_handed_over(t):
     keys, given = give_some(a, at_a)
     for store in (at_a, at_b):
         read_by_every_call(store, given[:4])
-    put_more = threading.Thread(target=lambda: [put(at_a, f"more/{i}", 1, MIB, softpin=True) for i in range(6)])
-    put_more.start()
+    put_more = Aside(lambda: [put(at_a, f"more/{i}", 1, MIB, softpin=True) for i in range(6)])
     while put_more.is_alive():
         read_by_every_call(at_b, keys[-4:])
-    put_more.join()
+    put_more.end()
     until(lambda: a.cluster("handed") == b.cluster("kept"), "what one gave the other took, once")
     for node in cluster:
         stats = node.stats()
@@ -296,10 +297,10 @@ def a_time_to_live_goes_with_the_role(t):
 
 def nothing_but_a_removal_ends_what_is_kept(t):
     """K13-05: reclaim, hand-over, a drain and its end, kill -9, an orderly end, a load that fails."""
-    cluster = small_pools(t, 3)
+    cluster = small_pools(t, 3, build=DEBUG)
     a, b, c = cluster
-    at_a, at_b, at_c = stores = cluster.connect(timeout=60)
-    keys, given = give_some(a, at_a)
+    at_a, _, at_c = stores = cluster.connect(timeout=60)
+    keys, _ = give_some(a, at_a)
     for i in range(100):
         put(at_a, f"cache/{i}", 1, MIB)
     at_a.drain()
@@ -311,12 +312,17 @@ def nothing_but_a_removal_ends_what_is_kept(t):
     a.stop()
     a.start()
     cluster.settle()
-    expect(at_c.remove_prefix("cache/") >= 0, "removed")
-    reader = threading.Thread(target=lambda: [cluster[1].connect().get(key).release() for key in keys[:8]])
-    reader.start()
+    at_c.remove_prefix("cache/")
+    expect(not at_a.list("cache/"), "cache objects are there that were removed")
+    for key, stat in zip(keys, at_c.stat_batch(keys)):
+        if not stat.in_pool:
+            expect(at_c.inject_fault_local_master(LOAD, "return_error", -801, 1, 1) == 0, "armed")
+            expect_error(lambda k=key: at_c.get(k), cenote.Corrupt)
+    expect(at_c.get_fault_status_local_master(LOAD)["fired"] == 1, "no load has failed")
+    reader = Aside(lambda: [cluster[1].connect().get(key).release() for key in keys[:8]])
     for key in keys:
-        check(stores[2].get(key), key, 1, MIB)
-    reader.join()
+        check(at_c.get(key), key, 1, MIB)
+    reader.end()
     for number, key in enumerate(keys):
         expect(stores[number % 3].remove(key), f"{key} is lost")
     for node in cluster:

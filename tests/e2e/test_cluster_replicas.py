@@ -5,12 +5,10 @@
 """
 
 import json
-import os
 import subprocess
-import sys
 import time
 
-from cluster import BUILD, Cluster, Job, Node, cenote, check, expect, main, pattern, until
+from cluster import BUILD, Cluster, Job, Node, cenote, check, expect, main, pattern, rounds, until
 from cluster.job import kill_node
 from cluster.node import expect_error
 
@@ -211,7 +209,7 @@ def one_kill(t, cluster, jobs, node):
     ranks = kill_node(node, jobs)
     until(lambda: all(len(n.events("peer_gone")) > count for n, count in zip(others, seen)), "it is gone")
     gone = time.monotonic()
-    until(lambda: rebuild.look() and time.monotonic() - began > DOWN_S, "it is down for a while", PERIOD_S)
+    until(lambda: rebuild.look() and time.monotonic() - began > DOWN_S, "it is down for a while")
     node.start()
     cluster.settle()
     until(lambda: rebuild.look() and rebuilt([node]),
@@ -221,13 +219,11 @@ def one_kill(t, cluster, jobs, node):
     t.note(f"{node.name} and {ranks} ranks killed: {rebuild.count} keepers of {rebuild.size / 1e6:.0f} MB rebuilt within "
            f"{took:.2f} s, {rebuild.count / took:.0f} keepers/s, {rebuild.size / took / 1e6:.0f} MB/s; the last "
            f"{rebuild.at - began:.1f} s after the kill")
-    expect(time.monotonic() - began < PERIOD_S, f"all rebuilt {time.monotonic() - began:.1f} s after the kill, and the "
-           f"next comes after {PERIOD_S} s")
 
 
 def a_node_is_lost_again_and_again(t):
-    """Under the main job over three nodes, one of them loses its daemon, its pool and its ranks every 20 s:
-    no call of others fails, no object is lost, no byte is wrong. A job waits for its ranks; so that there is
+    """Under the main job over three nodes, one of them loses its daemon, its pool and its ranks every 20 s, and not
+    before what the last one kept is rebuilt: no call of others fails, no object is lost, no byte is wrong. A job waits for its ranks; so that there is
     work while a node is down, there is one over each two of them as well."""
     t.takes(ROUNDS * PERIOD_S + 120)
     cluster = Cluster(t, 3, "--pool", "256M")
@@ -259,15 +255,6 @@ def a_node_is_lost_again_and_again(t):
     t.note(f"{ROUNDS} kills; {len(keys)} objects that stay read on each node")
 
 
-def rounds():
-    for i, word in enumerate(sys.argv):
-        if word == "--rounds":
-            count = int(sys.argv[i + 1])
-            del sys.argv[i:i + 2]
-            return count
-    return int(os.environ.get("CENOTE_REPLICAS_ROUNDS", "2"))
-
-
-ROUNDS = rounds()
+ROUNDS = rounds("CENOTE_REPLICAS_ROUNDS", 2)
 main(a_lost_node_is_made_up_for, what_is_required_is_reached_or_refused, a_copy_of_a_dead_keeper_is_claimed,
      durable_on_each, all_ways_to_put, a_node_is_lost_again_and_again)

@@ -9,27 +9,17 @@ other bytes. Several processes at once, each attached to all nodes.
 """
 
 import math
-import os
 import random
-import sys
 import time
 
-from cluster import Client, Cluster, Failure, Redis, RedisCluster, cenote, check, expect, main, put, role, until
+from cluster import (Client, Cluster, Failure, Redis, RedisCluster, cenote, check, expect, main, put, role, rounds,
+                     until)
 
 LARGEST = 8 << 20
 WORKERS = 4
 KEYS = 16  # of each worker: they come again and again
 REPORT_S = 20
 ROUND_S = 0.1  # on a slow machine
-
-
-def rounds():
-    for i, word in enumerate(sys.argv):
-        if word == "--rounds":
-            count = int(sys.argv[i + 1])
-            del sys.argv[i:i + 2]
-            return count
-    return int(os.environ.get("CENOTE_CLUSTER_ROUNDS", "2000"))
 
 
 def a_size(dice):
@@ -116,5 +106,5 @@ def rounds_over_a_redis_cluster(t):
     run_rounds(t, RedisCluster(t), ROUNDS)
 
 
-ROUNDS = 0 if "--role" in sys.argv else rounds()
+ROUNDS = rounds("CENOTE_CLUSTER_ROUNDS", 2000)
 main(rounds_over_a_redis, rounds_over_a_redis_cluster)

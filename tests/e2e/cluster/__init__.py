@@ -31,7 +31,7 @@ one with fault points (build-debug). $CENOTE_DAEMONS=build-debug has sanitized d
     job.py        the main job of the tools, over several nodes
 """
 
-from .case import Failure, Skip, all_done, expect, main, until
+from .case import Aside, Failure, Skip, all_done, expect, main, rounds, until
 from .client import Client, role
 from .job import Job
 from .network import Network
@@ -40,5 +40,6 @@ from .pattern import check, pattern, put
 from .programs import BUILD, DEBUG, ROOT, Process, cenote
 from .redis import Redis, RedisCluster
 
-__all__ = ["BUILD", "DEBUG", "ROOT", "Client", "Cluster", "Failure", "Job", "Network", "Node", "Process", "Redis",
-           "RedisCluster", "Skip", "all_done", "cenote", "check", "expect", "main", "pattern", "put", "role", "until"]
+__all__ = ["BUILD", "DEBUG", "ROOT", "Aside", "Client", "Cluster", "Failure", "Job", "Network", "Node", "Process",
+           "Redis", "RedisCluster", "Skip", "all_done", "cenote", "check", "expect", "main", "pattern", "put", "role",
+           "rounds", "until"]

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -50,6 +51,26 @@ def until(condition, what, seconds=DEADLINE_S):
         if time.monotonic() > end:
             raise Failure(f"not within {seconds} s: {what() if callable(what) else what}")
         time.sleep(PAUSE_S)
+
+
+class Aside(threading.Thread):
+    """A call beside the case, in a thread of its own; end() raises what it has raised."""
+
+    def __init__(self, call):
+        super().__init__(daemon=True)
+        self.call, self.error = call, None
+        self.start()
+
+    def run(self):
+        try:
+            self.call()
+        except Exception as error:  # told by end()
+            self.error = error
+
+    def end(self):
+        self.join()
+        if self.error:
+            raise self.error
 
 
 class Case:
@@ -152,6 +173,16 @@ def choose(cases, words):
     if not chosen:
         sys.exit(f"no case {' '.join(names)}; there are {' '.join(case.__name__ for case in cases)}")
     return chosen
+
+
+def rounds(variable, default):
+    """How many are asked for by `--rounds N`, which is taken off the command line, or by the environment."""
+    if "--rounds" not in sys.argv:
+        return int(os.environ.get(variable, default))
+    at = sys.argv.index("--rounds")
+    count = int(sys.argv[at + 1])
+    del sys.argv[at:at + 2]
+    return count
 
 
 def main(*cases):
