@@ -108,6 +108,12 @@ static bool option_in_range(const struct option_spec *spec, uint64_t value)
 	return value >= spec->min && (spec->max == 0 || value <= spec->max);
 }
 
+static bool option_in_signed_range(const struct option_spec *spec, int64_t value)
+{
+	return spec->max == 0 ||
+	       (value >= (int64_t)spec->min && value <= (int64_t)spec->max);
+}
+
 static bool option_read_u64(
 	const struct option_spec *spec, const char *text, uint64_t *ret)
 {
@@ -163,7 +169,7 @@ static void option_want(const struct option_spec *spec, char *want, size_t want_
 		option_want_range(spec, "a whole number", "200", want, want_size);
 		return;
 	case OPTION_INTEGER:
-		(void)snprintf(want, want_size, "a whole number such as 3 or -1");
+		option_want_range(spec, "a whole number", "3 or -1", want, want_size);
 		return;
 	case OPTION_DURATION:
 		option_want_range(
@@ -210,7 +216,8 @@ int option_set(
 		*(const char **)field = text;
 		return 0;
 	case OPTION_INTEGER:
-		if (!parse_integer(text, &integer))
+		if (!parse_integer(text, &integer) ||
+			!option_in_signed_range(spec, integer))
 			return option_refuse(spec, text, message);
 		*(int64_t *)field = integer;
 		return 0;
@@ -426,9 +433,11 @@ static const char *option_format(
 			(void)snprintf(text, text_size, "%" PRIu64 ".%" PRIu64 "%%",
 				value / 10, value % 10);
 		return text;
+	case OPTION_INTEGER:
+		(void)snprintf(text, text_size, "%" PRId64, (int64_t)value);
+		return text;
 	case OPTION_FLAG:
 	case OPTION_NUMBER:
-	case OPTION_INTEGER:
 	case OPTION_TEXT:
 	case OPTION_CHOICE:
 		break;
@@ -457,9 +466,6 @@ const char *option_value_text(
 	case OPTION_TEXT:
 		return *(const char *const *)field != NULL ? *(const char *const *)field
 							   : "";
-	case OPTION_INTEGER:
-		(void)snprintf(text, text_size, "%" PRId64, *(const int64_t *)field);
-		return text;
 	case OPTION_CHOICE:
 		return option_choice_text(
 			spec->choices, *(const uint64_t *)field, text, text_size);
@@ -467,6 +473,7 @@ const char *option_value_text(
 	case OPTION_NUMBER:
 	case OPTION_DURATION:
 	case OPTION_PERMILLE:
+	case OPTION_INTEGER:
 		return option_format(
 			spec->type, *(const uint64_t *)field, text, text_size);
 	}

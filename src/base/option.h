@@ -51,8 +51,9 @@ struct option_spec {
 	const char *default_text; /* as a user would write it; NULL: 0, NULL, false */
 	const char *help;         /* whole sentences */
 	const char *choices;      /* OPTION_CHOICE: "auto|always|never" */
-	uint64_t min, max;        /* of a size, number, duration or share; max 0: none */
-	size_t offset;            /* of the field in the options struct */
+	/* Of what is a number; max 0: none. Of OPTION_INTEGER both are int64_t, and 0, 0: none. */
+	uint64_t min, max;
+	size_t offset; /* of the field in the options struct */
 };
 
 struct option_table {

@@ -6,6 +6,7 @@
 #include "base/err.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -15,6 +15,8 @@
 #include "node/node.h"
 #include "tier/store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -466,6 +468,20 @@ static int start(struct daemon *daemon)
 	return err;
 }
 
+/* Before any is opened: under its number there would be one of our own. */
+static int check_ready_fd(const struct daemon *daemon)
+{
+	int fd = (int)daemon->config.ready_fd;
+	char detail[DETAIL_MAX];
+
+	if (fd < 0 || fcntl(fd, F_GETFD) >= 0)
+		return 0;
+	(void)snprintf(detail, sizeof(detail),
+		"--ready-fd=%d: a descriptor is needed that was open at the start: %s",
+		fd, strerror(errno));
+	return refuse(daemon, ERR_BAD_ARGUMENT, detail);
+}
+
 static int serve(struct daemon *daemon)
 {
 	int err;
@@ -473,6 +489,9 @@ static int serve(struct daemon *daemon)
 	daemon->listener = -1;
 	daemon->log.level = config_log_level(&daemon->config);
 	daemon->config.log = &daemon->log;
+	err = check_ready_fd(daemon);
+	if (err != 0)
+		return err;
 	fault_init(&daemon->faults);
 	err = loop_open(&daemon->loop);
 	if (err != 0) {

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""What `cenote put`, `ls` and `rm` do to objects, and print. One case per function;
-`test_commands.py NAME` runs one. Each has a node of its own.
+"""What `cenote put`, `ls`, `rm` and others do to objects, and print, and what they refuse. One case per
+function; `test_commands.py NAME` runs one. Each has a node of its own.
 
 Runs the programs of the build directory that $CENOTE_BUILD names, build/ if not set.
 """
@@ -77,6 +77,16 @@ def case_put_replace(node):
     assert stat["softpin"] is True and stat["size"] == 300_000, stat
     node.run("put", "--replace", "absent", data=b"1")
     assert node.run("get", "absent")[0] == b"1"
+
+
+def case_ready_fd_must_be_open(node):
+    """Else it would be one of the daemon's own files. It is looked at before all that could fail, too."""
+    for fd, said in (("77", "--ready-fd=77: a descriptor is needed that was open at the start"),
+                     ("-2", "--ready-fd=-2: a whole number from -1 to 2147483647 is needed"),
+                     ("2147483648", "--ready-fd=2147483648: a whole number from -1 to 2147483647 is needed")):
+        done = subprocess.run([BUILD / "cenoted", "--run-dir=/proc/none", "--shm-dir=/proc/none", "--ready-fd", fd],
+                              capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode != 0 and said in done.stderr, done.stderr
 
 
 def case_ls_regex(node):
