@@ -229,13 +229,10 @@ int attach_hello(struct cenote *store, int fd, const uint8_t *token, uint64_t de
 	err = socket_send(fd, message, msg_hello_encode(message, sizeof(message), &hello),
 		NULL, 0, deadline);
 	if (err != 0)
-		return err;
+		return client_fail_socket(store, err);
 	got = socket_receive(fd, reply, sizeof(reply), deadline, ret_extra);
-	if (got == ERR_TIMEOUT)
-		return client_fail(ERR_TIMEOUT, "the daemon at %s did not answer in time",
-			store->socket_path);
 	if (got < 0)
-		return (int)got;
+		return client_fail_socket(store, (int)got);
 	err = reply_expect(reply, (size_t)got, MSG_TYPE_WELCOME);
 	if (err == 0 && msg_welcome_decode(reply, (size_t)got, ret_welcome) != 0)
 		err = reply_broken(MSG_TYPE_WELCOME);
@@ -276,11 +273,8 @@ static int attach_try(struct cenote *store, uint64_t deadline, struct attachment
 	int fd, err;
 
 	err = socket_connect(store->socket_path, &fd);
-	if (err == ERR_NOT_PERMITTED || err == ERR_IO)
-		return client_fail(
-			err, "connect to %s: %s", store->socket_path, strerror(errno));
 	if (err != 0)
-		return err;
+		return client_fail_socket(store, err);
 	err = client_fault(FAULT_CLIENT_BEFORE_ATTACH);
 	if (err == 0)
 		err = attach_hello(store, fd, no_token, deadline, &welcome, &extra);

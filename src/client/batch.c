@@ -35,8 +35,11 @@ struct attachment *items_begin(struct cenote *store, const struct items *items)
 	struct attachment *attachment = NULL;
 	int err = 0;
 
-	if (items->base == NULL && items->count > 0)
-		return NULL; /* there is no place for a result */
+	if (items->base == NULL && items->count > 0) {
+		/* There is no place for a result. */
+		(void)client_fail(ERR_BAD_ARGUMENT, "%zu items at NULL", items->count);
+		return NULL;
+	}
 	attachment = store_attachment(store, &err);
 	if (attachment == NULL)
 		items_fail(items, err);

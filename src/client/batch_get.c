@@ -124,6 +124,7 @@ static size_t fetch_all(struct cenote *store, const struct items *items,
 		.wait = options && options->wait,
 	};
 	struct attachment *attachment = items_begin(store, items);
+	int64_t timeout_ms = options ? options->timeout_ms : 0;
 	uint64_t deadline;
 	int err;
 
@@ -131,13 +132,14 @@ static size_t fetch_all(struct cenote *store, const struct items *items,
 		return items->count;
 	err = todo_init(&fetch.absent, items);
 	if (err == 0) {
-		fetch_find(&fetch, attachment);
-		if (fetch.todo.count > 0)
-			err = client_deadline(options ? options->timeout_ms : 0,
-				CALL_TIMEOUT_MS, &deadline);
+		err = client_check_timeout(timeout_ms);
 		if (err != 0)
-			todo_fail(&fetch.todo, items, err);
-		else if (fetch.todo.count > 0)
+			items_fail(items, err);
+	}
+	if (err == 0) {
+		fetch_find(&fetch, attachment);
+		if (fetch.todo.count > 0 &&
+			client_deadline(timeout_ms, CALL_TIMEOUT_MS, &deadline) == 0)
 			fetch_ask(&fetch, store, deadline);
 	}
 	todo_fini(&fetch.todo);

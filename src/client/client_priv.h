@@ -116,6 +116,16 @@ int client_fail(int err, const char *format, ...) PRINTF_LIKE(2, 3);
 /* The same with the standing text of `err`. */
 int client_fail_plain(int err);
 int client_check_key(struct cenote_key key) MUST_CHECK;
+/* What socket.h answered on the way to the daemon, in words; errno is of that call. */
+int client_fail_socket(const struct cenote *store, int err);
+int client_bad_timeout(int64_t timeout_ms);
+
+/* For who does not know yet whether he needs a deadline. */
+static inline int client_check_timeout(int64_t timeout_ms)
+{
+	return timeout_ms < CENOTE_FOREVER ? client_bad_timeout(timeout_ms) : 0;
+}
+
 /* The deadline of a call that begins now. 0 ms = default_ms. */
 int client_deadline(
 	int64_t timeout_ms, int64_t default_ms, uint64_t *ret_deadline) MUST_CHECK;

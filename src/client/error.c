@@ -3,10 +3,12 @@
  */
 #include "client/client_priv.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static _Thread_local char error_detail[1200];
 
@@ -40,6 +42,21 @@ int client_fail_plain(int err)
 	return client_fail(err, "%s", err_text(err));
 }
 
+int client_fail_socket(const struct cenote *store, int err)
+{
+	switch (err) {
+	case ERR_TIMEOUT:
+		return client_fail(err, "the daemon at %s did not answer in time",
+			store->socket_path);
+	case ERR_PROTOCOL:
+		return client_fail(err, "the daemon at %s sent a broken message",
+			store->socket_path);
+	default:
+		return client_fail(err, "the connection to %s: %s", store->socket_path,
+			strerror(errno));
+	}
+}
+
 int client_check_key(struct cenote_key key)
 {
 	if (key.data == NULL || key.size == 0)
@@ -54,17 +71,22 @@ int client_check_key(struct cenote_key key)
 	return 0;
 }
 
+int client_bad_timeout(int64_t timeout_ms)
+{
+	return client_fail(ERR_BAD_ARGUMENT,
+		"timeout of %" PRId64 " ms: it takes 0 and more, or CENOTE_FOREVER",
+		timeout_ms);
+}
+
 int client_deadline(int64_t timeout_ms, int64_t default_ms, uint64_t *ret_deadline)
 {
+	int err = client_check_timeout(timeout_ms);
 	uint64_t span;
 
+	if (err != 0)
+		return err;
 	if (timeout_ms == 0)
 		timeout_ms = default_ms;
-	if (timeout_ms < CENOTE_FOREVER)
-		return client_fail(ERR_BAD_ARGUMENT,
-			"timeout of %" PRId64
-			" ms: it takes 0 and more, or CENOTE_FOREVER",
-			timeout_ms);
 	if (timeout_ms == CENOTE_FOREVER ||
 		__builtin_mul_overflow((uint64_t)timeout_ms, 1000000u, &span) ||
 		__builtin_add_overflow(socket_now(), span, ret_deadline))

@@ -1,8 +1,7 @@
 /*
  * fault.c - the fault points of this process, and those of the daemon by message.
  *
- * The table is the library's one piece of state beside the list of stores: a point is in
- * the process, not in a store.
+ * The table is state of the library: a point is in the process, not in a store.
  */
 #include "client/client_priv.h"
 
@@ -11,6 +10,8 @@
 #if FAULT_BUILD
 
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -81,8 +82,10 @@ int cenote_inject_fault(const char *name, const char *action, int64_t value,
 		from_hit > INT64_MAX ? INT64_MAX : (int64_t)from_hit, times);
 	return err == 0 ? 0
 			: client_fail(err,
-				  "fault %s %s: value, from_hit or times is out of range",
-				  name, action);
+				  "fault %s %s: value %" PRId64 ", from hit %" PRIu64
+				  ", %" PRId64 " times: sleep takes a value from 0 on, "
+				  "return_error one from %d to -1; times is from -1 on",
+				  name, action, value, from_hit, times, INT_MIN);
 }
 
 int cenote_get_fault_status(const char *name, uint64_t *ret_hits, uint64_t *ret_fired)

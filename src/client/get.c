@@ -192,7 +192,9 @@ int held_get(struct cenote *store, struct cenote_key key, bool wait, int64_t tim
 	int err = 0;
 
 	attachment = store_attachment(store, &err);
-	if (attachment == NULL)
+	if (attachment != NULL)
+		err = client_check_timeout(timeout_ms);
+	if (err != 0)
 		return err;
 	switch (held_find(attachment, key, heat, ret_held)) {
 	case HOLD_OK:

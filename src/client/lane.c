@@ -68,10 +68,10 @@ static int lane_try(struct cenote *store, struct lane *lane, uint64_t deadline)
 	int err = socket_connect(store->socket_path, &lane->fd);
 
 	if (err != 0)
-		return err;
+		return client_fail_socket(store, err);
 	err = attach_hello(store, lane->fd, attachment->token, deadline, &welcome, NULL);
 	if (err == 0 && memcmp(welcome.pool_id, attachment->pool_id, 16) != 0)
-		err = ERR_STALE;
+		err = client_fail_plain(ERR_STALE);
 	if (err == ERR_STALE)
 		atomic_store(&attachment->is_stale, true);
 	if (err != 0)
@@ -106,9 +106,6 @@ static int lane_open(struct cenote *store, struct lane *lane, uint64_t deadline)
 	if (err == ERR_UNAVAILABLE || err == ERR_BUSY)
 		return client_fail(
 			ERR_UNAVAILABLE, "no daemon answers at %s", store->socket_path);
-	if (err == ERR_IO || err == ERR_NO_MEMORY)
-		return client_fail(
-			err, "socket %s: %s", store->socket_path, strerror(errno));
 	return err;
 }
 
@@ -209,25 +206,16 @@ static uint64_t call_until(const struct call *call, enum call_judge judge)
 
 static int call_lost(struct call *call, int err)
 {
+	(void)client_fail_socket(call->store, err);
 	lane_close(call->lane);
-	switch (err) {
-	case ERR_UNAVAILABLE:
-		/* Also a daemon that answers HELLO and nothing else comes to an end. */
-		if (call_rest(call) == 0)
-			return client_fail(err, "the daemon at %s hung up",
-				call->store->socket_path);
-		err = lane_open(call->store, call->lane, call->deadline);
-		return err == 0 ? CALL_AGAIN : err;
-	case ERR_TIMEOUT:
-		return client_fail(err, "the daemon at %s did not answer in time",
-			call->store->socket_path);
-	case ERR_PROTOCOL:
-		return client_fail(err, "the daemon at %s sent a broken message",
-			call->store->socket_path);
-	default:
-		return client_fail(err, "the connection to %s: %s",
-			call->store->socket_path, strerror(errno));
-	}
+	if (err != ERR_UNAVAILABLE)
+		return err;
+	/* Also a daemon that answers HELLO and nothing else comes to an end. */
+	if (call_rest(call) == 0)
+		return client_fail(
+			err, "the daemon at %s hung up", call->store->socket_path);
+	err = lane_open(call->store, call->lane, call->deadline);
+	return err == 0 ? CALL_AGAIN : err;
 }
 
 int call_exchange(struct call *call, size_t size, enum call_judge judge)

@@ -128,7 +128,9 @@ int cenote_wait(struct cenote *store, struct cenote_key key, int64_t timeout_ms)
 	struct call call;
 	uint64_t deadline;
 
-	if (attachment == NULL)
+	if (attachment != NULL)
+		err = client_check_timeout(timeout_ms);
+	if (err != 0)
 		return err;
 	if (held_find(attachment, key, HOLD_COLD, &held) == HOLD_OK) {
 		held_give(&held);

@@ -40,6 +40,38 @@ static void release_is_once(struct e2e *t)
 	cenote_close(store);
 }
 
+/* Whether or not they would have waited. */
+static void a_timeout_that_is_none_is_refused_on_a_hit_too(struct e2e *t)
+{
+	const struct cenote_get_options options = {.timeout_ms = -7};
+	struct cenote *store = start(t);
+	struct cenote_get_item items[2] = {{.key = KEY("key")}, {.key = KEY("absent")}};
+	struct cenote_get_into_item into = {.key = KEY("key")};
+	struct cenote_view view;
+	uint64_t size;
+	char byte;
+
+	e2e_put(store, "key", 1, 1);
+	for (size_t i = 0; i < 2; i++) {
+		struct cenote_key key = items[i].key;
+
+		E2E_ERR(cenote_get(store, key, &options, &view), CENOTE_ERR_BAD_ARGUMENT);
+		E2E_DETAIL("-7 ms");
+		E2E_ERR(cenote_get_into(store, key, &byte, 1, &options, &size),
+			CENOTE_ERR_BAD_ARGUMENT);
+		E2E_ERR(cenote_wait(store, key, -7), CENOTE_ERR_BAD_ARGUMENT);
+		E2E_ERR(cenote_take(store, key, &options, &view),
+			CENOTE_ERR_BAD_ARGUMENT);
+	}
+	E2E_EQ(cenote_get_batch(store, items, 2, &options), 2);
+	E2E_EQ(items[0].result, CENOTE_ERR_BAD_ARGUMENT);
+	E2E_EQ(items[1].result, CENOTE_ERR_BAD_ARGUMENT);
+	E2E_EQ(cenote_get_into_batch(store, &into, 1, &options), 1);
+	E2E_EQ(into.result, CENOTE_ERR_BAD_ARGUMENT);
+	e2e_verify(store, "key", 1, 1);
+	cenote_close(store);
+}
+
 static void views_outlive_remove_and_the_next_put(struct e2e *t)
 {
 	struct cenote *store = start(t);
@@ -222,6 +254,7 @@ static void take_is_get_and_remove(struct e2e *t)
 
 static const struct e2e_case cases[] = {
 	E2E_CASE(release_is_once),
+	E2E_CASE(a_timeout_that_is_none_is_refused_on_a_hit_too),
 	E2E_CASE(views_outlive_remove_and_the_next_put),
 	E2E_CASE(get_into_wants_a_buffer_that_is_large_enough),
 	E2E_CASE(stat_tells_what_there_is),

@@ -273,6 +273,9 @@ static void faults_fire_where_they_are_armed(struct e2e *t)
 		store, "NodeBeforeCondemn", &hits, &fired));
 	E2E_EQ(hits, 2);
 	E2E_EQ(fired, 1);
+	E2E_ERR(cenote_inject_fault("ClientBeforeGetSend", "sleep", -1, 2, 3),
+		CENOTE_ERR_BAD_ARGUMENT);
+	E2E_DETAIL("value -1, from hit 2, 3 times: sleep takes a value from 0 on");
 	E2E_ERR(cenote_inject_fault("NoSuchPoint", "sleep", 1, 0, 0),
 		CENOTE_ERR_BAD_ARGUMENT);
 	E2E_ERR(cenote_inject_fault_local_master(store, "NoSuchPoint", "sleep", 1, 0, 0),

@@ -45,6 +45,7 @@ struct script {
 	int lanes[LANES];
 	uint32_t hellos;                 /* that came */
 	struct msg_welcome welcome;      /* what HELLO is answered with */
+	bool long_welcome;               /* with more bytes than a WELCOME has */
 	void (*serve)(struct request *); /* the test's */
 	unsigned char out[MSG_SIZE_MAX];
 	int step;    /* the test's */
@@ -107,6 +108,8 @@ static inline void welcome(struct script *script, int lane, const struct msg_hel
 		CHECK(segment_grant(&script->dir, 0, 1, true, fds) == 0);
 	}
 	size = msg_welcome_encode(script->out, MSG_SIZE_MAX, &script->welcome);
+	if (script->long_welcome)
+		size = 4096;
 	CHECK(socket_send(lane, script->out, size, fds, count, 0) == 0);
 	while (count > 0)
 		(void)close(fds[--count]);

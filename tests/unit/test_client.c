@@ -29,6 +29,36 @@ static void test_welcome_lies(void **state)
 	assert_int_equal(connect_to(script), 0);
 }
 
+static void serve_hanging_up(struct request *request)
+{
+	hang_up(request);
+}
+
+static void expect_detail(const char *part)
+{
+	if (strstr(cenote_error_detail(), part) == NULL)
+		fail_msg("\"%s\" does not say \"%s\"", cenote_error_detail(), part);
+}
+
+static void test_a_welcome_that_is_broken_is_told_in_words(void **state)
+{
+	struct script *script = *state;
+
+	script->serve = serve_hanging_up;
+	script->long_welcome = true;
+	assert_int_equal(connect_to(script), CENOTE_ERR_PROTOCOL);
+	expect_detail("sent a broken message");
+	script->long_welcome = false;
+	assert_int_equal(connect_to(script), 0);
+	/* The same where a connection is made anew. */
+	script->long_welcome = true;
+	assert_int_equal(
+		cenote_remove(script->store, cenote_key("")), CENOTE_ERR_BAD_KEY);
+	assert_int_equal(
+		cenote_remove(script->store, cenote_key("k")), CENOTE_ERR_PROTOCOL);
+	expect_detail("sent a broken message");
+}
+
 /* ---- get ----------------------------------------------------------------- */
 
 static void serve_found(struct request *request)
@@ -365,10 +395,13 @@ static void test_arguments(void **state)
 	writer.data = &on_stack;
 	assert_int_equal(cenote_abort(script->store, &writer), CENOTE_ERR_BAD_ARGUMENT);
 	assert_int_equal(cenote_put_batch(script->store, NULL, 0, NULL), 0);
+	assert_int_equal(cenote_get_batch(script->store, NULL, 3, NULL), 3);
+	expect_detail("3 items at NULL");
 }
 
 static const struct CMUnitTest tests[] = {
 	CASE(test_welcome_lies),
+	CASE(test_a_welcome_that_is_broken_is_told_in_words),
 	CASE(test_found),
 	CASE(test_error_is_passed_on),
 	CASE(test_lost_answers),
