@@ -22,8 +22,8 @@
  * Thread    every call may be made by any thread at any time, on one store.
  * Fork      in a forked child every call answers CENOTE_ERR_FORKED but cenote_close(); a
  *           child connects anew. Touching an older view there ends the child.
- * Deadline  every call has one: 10 s (a put in two steps: 60 s to its end) unless
- *           `timeout_ms` says otherwise; CENOTE_FOREVER waits for ever.
+ * Deadline  every call has one: 10 s (a put in two steps: 60 s to its end, which its seal
+ *           keeps) unless `timeout_ms` says otherwise; CENOTE_FOREVER waits for ever.
  * Cluster   of nodes with one directory every call is about the objects of all of them;
  *           what another node has is fetched into this one's pool to be read. A node that
  *           is cut off from the others may serve a removed object to its own clients until
@@ -148,8 +148,8 @@ struct cenote_put_options {
 	/* 0 = none: removed, everywhere, so long after the end of the put. Counted by the node
 	 * that keeps it; reads do not renew it. */
 	uint64_t ttl_ms;
-	int64_t timeout_ms; /* 0 = 10 s (cenote_create: 60 s): for room, and for another
-			       put of the same key to end */
+	int64_t timeout_ms; /* 0 = 10 s (cenote_create: 60 s, to the end of its seal): for
+			       room, another put of the same key to end, disk and replicas */
 	/* 0 = no limit: removed, everywhere, after so many ended reads (a release, or the end
 	 * of a get_into, in any process of any node; the node that keeps it counts them). A
 	 * read then costs one message more; one that a death ended does not count. */
@@ -195,14 +195,17 @@ int cenote_put_parts(struct cenote *store, struct cenote_key key,
 struct cenote_writer {
 	void *data;
 	uint64_t size;
-	uint64_t life; /* the library's own, like slot */
+	uint64_t life, deadline; /* the library's own, like slot */
 	uint32_t slot;
 };
 
 int cenote_create(struct cenote *store, struct cenote_key key, uint64_t size,
 	const struct cenote_put_options *options, struct cenote_writer *ret_writer);
 
-/* Show the object. TIMEOUT: its deadline has passed; REMOVED: it was removed meanwhile;
+/* Show the object. It waits for the daemon, and a durable put for the disk, one with replicas
+ * for the nodes that are to keep it, until the deadline of its cenote_create(), 1 s at least.
+ * TIMEOUT: the put took longer than the daemon lets it, which is until that deadline, 60 s at
+ * least (--put-timeout); REMOVED: it was removed meanwhile;
  * EXISTS: a put that replaces, or one of another node, was first. The writer is over then,
  * and writer->data NULL. UNAVAILABLE: no daemon, and the writer stays, to be sealed again;
  * or it is over: no directory, and nothing was put; or the daemon ended during the seal, and

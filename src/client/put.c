@@ -15,6 +15,7 @@
 #include <string.h>
 
 #define ABORT_WAIT_NS 1000000000ull
+#define SEAL_LEAST_NS 1000000000ull
 
 /* ---- the object that is to be -------------------------------------------- */
 
@@ -368,6 +369,7 @@ int put_writer(struct call *call, struct attachment *attachment,
 		.size = size,
 		.slot = started->slot,
 		.life = started->life,
+		.deadline = call->deadline,
 	};
 	return 0;
 }
@@ -442,13 +444,12 @@ int cenote_seal(struct cenote *store, struct cenote_writer *writer)
 {
 	struct attachment *attachment;
 	struct call call;
-	uint64_t deadline;
 	int err = writer_owner(store, writer, &attachment);
 
+	/* The daemon may give a late writer more time than it asked for. */
 	if (err == 0)
-		err = client_deadline(0, CALL_TIMEOUT_MS, &deadline);
-	if (err == 0)
-		err = call_begin(&call, store, deadline);
+		err = call_begin(&call, store,
+			MAX(writer->deadline, socket_now() + SEAL_LEAST_NS));
 	if (err != 0)
 		return err;
 	err = writer_seal(&call, attachment, writer);

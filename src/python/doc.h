@@ -85,7 +85,8 @@
 	"Return a Writer over size bytes, for a put in place: sealed at the end\n"  \
 	"of a `with` block, aborted when an exception leaves it. Nobody sees the\n" \
 	"object before.\n\n" DOC_PUT_OPTIONS                                        \
-	"timeout: seconds for the whole put, None = for ever.\n\n" DOC_PUT_ERRORS
+	"timeout: seconds for the whole put, None = for ever; its seal() has one\n" \
+	"at least.\n\n" DOC_PUT_ERRORS
 
 #define DOC_GET                                                                          \
 	"get($self, /, key, " DOC_GET_KEYWORDS                                           \
@@ -273,13 +274,14 @@
 	"it must be gone by then (`del view`): one that lives is a BufferError, and\n" \
 	"the object is aborted."
 
-#define DOC_SEAL                                                                 \
-	"seal($self, /)\n--\n\n"                                                 \
-	"Show the object to all.\n\n"                                            \
-	"BufferError: a view of the writer lives. Timeout: the deadline of\n"    \
-	"create() has passed. Removed: the key was removed meanwhile. Exists:\n" \
-	"another put was first. Unavailable: no daemon, seal again; or no\n"     \
-	"directory, and it is over: a second seal() is a ValueError."
+#define DOC_SEAL                                                              \
+	"seal($self, /)\n--\n\n"                                              \
+	"Show the object to all.\n\n"                                         \
+	"BufferError: a view of the writer lives. Timeout: the deadline of\n" \
+	"create(), 60 s at least, has passed. Removed: the key was removed\n" \
+	"meanwhile. Exists: another put was first. Unavailable: no daemon,\n" \
+	"seal again; or no directory, and it is over: a second seal() is a\n" \
+	"ValueError."
 
 #define DOC_ABORT                                           \
 	"abort($self, /)\n--\n\n"                           \

@@ -260,6 +260,48 @@ static void test_orphan(void **state)
 	assert_int_equal(script->aborts, 1);
 }
 
+/* ---- deadlines ----------------------------------------------------------- */
+
+static _Atomic uint64_t end_timeout_ns;
+
+static void serve_two_steps(struct request *request)
+{
+	struct msg_put_end end;
+
+	if (request->type == MSG_TYPE_PUT_START) {
+		reply_started(request, 0);
+		return;
+	}
+	CHECK(msg_put_end_decode(request->data, request->size, &end) == 0);
+	end_timeout_ns = end.timeout_ns;
+	reply_done(request);
+}
+
+/* What the daemon is told at the seal, of a put with this deadline. */
+static uint64_t seal_timeout_of(struct script *script, int64_t timeout_ms)
+{
+	const struct cenote_put_options options = {.timeout_ms = timeout_ms};
+	struct cenote_writer writer;
+
+	assert_int_equal(
+		cenote_create(script->store, cenote_key("w"), 100, &options, &writer), 0);
+	assert_int_equal(cenote_seal(script->store, &writer), 0);
+	return end_timeout_ns;
+}
+
+static void test_a_seal_has_the_deadline_of_its_put(void **state)
+{
+	struct script *script = *state;
+	const uint64_t second = 1000000000u;
+
+	script->serve = serve_two_steps;
+	assert_int_equal(connect_to(script), 0);
+	assert_in_range(seal_timeout_of(script, 0), 11 * second, 60 * second);
+	assert_in_range(seal_timeout_of(script, 3600000), 61 * second, 3600 * second);
+	assert_true(seal_timeout_of(script, CENOTE_FOREVER) == UINT64_MAX);
+	assert_in_range(seal_timeout_of(script, 1), 1, second);
+}
+
 /* ---- another pool -------------------------------------------------------- */
 
 static void serve_other_pool(struct request *request)
@@ -408,6 +450,7 @@ static const struct CMUnitTest tests[] = {
 	CASE(test_put_of_unknown_end),
 	CASE(test_run_outside_pool),
 	CASE(test_orphan),
+	CASE(test_a_seal_has_the_deadline_of_its_put),
 	CASE(test_other_pool),
 	CASE(test_short_batch),
 	CASE(test_broken_list),
