@@ -123,9 +123,10 @@ struct cenote_part {
 
 /* All zero is the default. */
 struct cenote_connect_options {
-	const char *socket_path; /* NULL: $CENOTE_SOCKET, else /run/cenote/cenote.sock */
-	bool read_only;          /* map the pool read-only; puts are refused */
-	int64_t timeout_ms;      /* 0 = 10 s: how long to wait for a daemon to answer */
+	/* NULL: $CENOTE_SOCKET, or /run/cenote/cenote.sock where that is unset or empty */
+	const char *socket_path;
+	bool read_only;     /* map the pool read-only; puts are refused */
+	int64_t timeout_ms; /* 0 = 10 s: how long to wait for a daemon to answer */
 };
 
 /* Attach to the node's daemon; *ret_store ends with cenote_close(). UNAVAILABLE: no

@@ -372,10 +372,16 @@ void attachment_populate(struct attachment *attachment, uint64_t offset, uint64_
 
 static int store_set_path(struct cenote *store, const char *path)
 {
-	if (path == NULL)
+	if (path == NULL) {
 		path = getenv("CENOTE_SOCKET");
-	if (path == NULL || *path == '\0')
-		path = DEFAULT_SOCKET;
+		if (path == NULL || path[0] == '\0')
+			path = DEFAULT_SOCKET;
+	}
+	if (path[0] == '\0')
+		return client_fail(ERR_BAD_ARGUMENT,
+			"socket path of 0 bytes: it takes 1 to %zu, or none for the "
+			"default",
+			sizeof(store->socket_path) - 1);
 	if (strlen(path) >= sizeof(store->socket_path))
 		return client_fail(ERR_BAD_ARGUMENT,
 			"socket path of %zu bytes: the limit is %zu", strlen(path),

@@ -32,14 +32,15 @@
 
 /* ---- the module ------------------------------------------------------------ */
 
-#define DOC_CONNECT                                                                 \
-	"connect(socket=None, read_only=False, timeout=10.0)\n--\n\n"               \
-	"Attach to the daemon of this node and return a Store.\n\n"                 \
-	"socket: its path; None is $CENOTE_SOCKET, else /run/cenote/cenote.sock.\n" \
-	"read_only: map the pool so that nothing in it can be written; puts are\n"  \
-	"refused.\n"                                                                \
-	"timeout: seconds to wait for a daemon, None = for ever.\n\n"               \
-	"Unavailable: no daemon. VersionError: it speaks another protocol.\n"       \
+#define DOC_CONNECT                                                                \
+	"connect(socket=None, read_only=False, timeout=10.0)\n--\n\n"              \
+	"Attach to the daemon of this node and return a Store.\n\n"                \
+	"socket: its path; None is $CENOTE_SOCKET, or /run/cenote/cenote.sock\n"   \
+	"where that is unset or empty.\n"                                          \
+	"read_only: map the pool so that nothing in it can be written; puts are\n" \
+	"refused.\n"                                                               \
+	"timeout: seconds to wait for a daemon, None = for ever.\n\n"              \
+	"Unavailable: no daemon. VersionError: it speaks another protocol.\n"      \
 	"NotPermitted: not for this user. TooMany: 256 clients are attached."
 
 #define DOC_INJECT_FAULT                                                        \

@@ -61,7 +61,7 @@ static const char exit_status[] =
 
 static const char environment[] =
 	"CENOTE_SOCKET: the socket of the node's daemon, where "
-	"--socket does not name one.\n"
+	"--socket does not name one; empty is as unset.\n"
 	"\n"
 	"TMPDIR: where bench and replay put the files of a node of their own, and its "
 	"pool\n"

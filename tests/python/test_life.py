@@ -266,6 +266,12 @@ def test_socket_from_the_environment(node, monkeypatch):
         assert store.socket is None and not store.closed
 
 
+def test_an_empty_name_of_a_socket_is_none(node, monkeypatch):
+    monkeypatch.setenv("CENOTE_SOCKET", node.socket)
+    with pytest.raises(cenote.BadArgument, match="socket path of 0 bytes"):
+        cenote.connect("")
+
+
 def test_a_store_travels_by_pickle(node, store):
     store.put("k", b"1")
     with pickle.loads(pickle.dumps(store)) as copy:
