@@ -143,7 +143,8 @@ static int create_fill(const struct batch *batch)
 
 	for (i = 0; i < batch->count; i++) {
 		if (py_batch_key(batch, i, &items[i].key) < 0 ||
-			py_convert_size(py_batch_second(batch, i), &items[i].size) < 0)
+			py_convert_number(py_batch_second(batch, i), "size", UINT64_MAX,
+				&items[i].size) < 0)
 			return -1;
 	}
 	return 0;

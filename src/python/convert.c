@@ -165,32 +165,34 @@ int py_convert_flag(PyObject *object, bool *ret)
 	return 0;
 }
 
-int py_convert_size(PyObject *object, uint64_t *ret)
+int py_convert_number(PyObject *object, const char *what, uint64_t most, uint64_t *ret)
 {
 	PyObject *number = PyNumber_Index(object);
-	unsigned long long size;
+	unsigned long long value;
+	bool fits;
 
 	if (!number)
 		return -1;
-	size = PyLong_AsUnsignedLongLong(number);
+	value = PyLong_AsUnsignedLongLong(number);
 	Py_DECREF(number);
-	if (size == ULLONG_MAX && PyErr_Occurred())
-		return -1;
-	*ret = size;
-	return 0;
+	fits = value != ULLONG_MAX || !PyErr_Occurred();
+	if (fits && value <= most) {
+		*ret = value;
+		return 0;
+	}
+	PyErr_Clear();
+	PyErr_Format(PyExc_ValueError, "%s must be 0 to %llu, not %R", what,
+		(unsigned long long)most, object);
+	return -1;
 }
 
 static int convert_readers(PyObject *object, struct cenote_put_options *options)
 {
 	uint64_t readers = 0;
 
-	if (object && object != Py_None && py_convert_size(object, &readers) < 0)
+	if (object && object != Py_None &&
+		py_convert_number(object, "readers", UINT16_MAX, &readers) < 0)
 		return -1;
-	if (readers > UINT16_MAX) {
-		PyErr_Format(PyExc_ValueError, "readers must be 0 to %d, not %R",
-			UINT16_MAX, object);
-		return -1;
-	}
 	options->readers = (uint16_t)readers;
 	return 0;
 }
@@ -199,13 +201,9 @@ static int convert_replicas(PyObject *object, struct cenote_put_options *options
 {
 	uint64_t replicas = 1;
 
-	if (object && object != Py_None && py_convert_size(object, &replicas) < 0)
+	if (object && object != Py_None &&
+		py_convert_number(object, "replicas", CENOTE_REPLICAS_MAX, &replicas) < 0)
 		return -1;
-	if (replicas > CENOTE_REPLICAS_MAX) {
-		PyErr_Format(PyExc_ValueError, "replicas must be 0 to %d, not %R",
-			CENOTE_REPLICAS_MAX, object);
-		return -1;
-	}
 	options->replicas = (uint16_t)replicas;
 	return 0;
 }

@@ -124,7 +124,8 @@
 #define DOC_STAT                                                                       \
 	"stat($self, key, /)\n--\n\n"                                                  \
 	"A Stat: size in bytes, generation, expires_in in seconds or None, holds\n"    \
-	"of all clients now, softpin, and in_pool and on_disk: where its bytes are.\n" \
+	"of all clients now, softpin, in_pool and on_disk: where its bytes are, and\n" \
+	"readers_left, of one that was put with readers (else 0).\n"                   \
 	"Of an object that only other nodes have it knows size, generation and\n"      \
 	"softpin alone. Protects and heats nothing.\n\n"                               \
 	"NotFound."

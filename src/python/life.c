@@ -17,6 +17,8 @@ static PyStructSequence_Field stat_fields[] = {
 	{"softpin", PyDoc_STR("Whether it stays until its owner removes it.")},
 	{"in_pool", PyDoc_STR("Whether its bytes are in this node's memory, now.")},
 	{"on_disk", PyDoc_STR("Whether they are on its disk, now.")},
+	{"readers_left",
+		PyDoc_STR("Ended reads until it is removed, 0 = they are not counted.")},
 	{NULL, NULL},
 };
 
@@ -24,7 +26,7 @@ static PyStructSequence_Desc stat_desc = {
 	.name = "cenote.Stat",
 	.doc = PyDoc_STR("What is known about an object; from Store.stat()."),
 	.fields = stat_fields,
-	.n_in_sequence = 7,
+	.n_in_sequence = 8,
 };
 
 static PyStructSequence_Field entry_fields[] = {
@@ -73,7 +75,7 @@ static PyObject *sequence_new(PyTypeObject *type, PyObject **fields, int count)
 
 PyObject *py_stat_new(struct state *state, const struct cenote_stat *stat)
 {
-	PyObject *fields[7];
+	PyObject *fields[8];
 
 	fields[0] = PyLong_FromUnsignedLongLong(stat->size);
 	fields[1] = PyLong_FromUnsignedLongLong(stat->generation);
@@ -84,7 +86,8 @@ PyObject *py_stat_new(struct state *state, const struct cenote_stat *stat)
 	fields[4] = PyBool_FromLong(stat->softpin);
 	fields[5] = PyBool_FromLong(stat->in_pool);
 	fields[6] = PyBool_FromLong(stat->on_disk);
-	return sequence_new(state->stat_type, fields, 7);
+	fields[7] = PyLong_FromUnsignedLong(stat->readers_left);
+	return sequence_new(state->stat_type, fields, 8);
 }
 
 /* ---- one key ------------------------------------------------------------- */

@@ -117,7 +117,8 @@ FAST_METHOD(py_put_create)
 	int code;
 
 	if (py_params_take(state, &params, args, nargs, kwnames, in) < 0 ||
-		py_convert_key(in[0], &key) < 0 || py_convert_size(in[1], &size) < 0 ||
+		py_convert_key(in[0], &key) < 0 ||
+		py_convert_number(in[1], "size", UINT64_MAX, &size) < 0 ||
 		py_convert_put_options(in + 2, &options) < 0)
 		return NULL;
 	home = py_store_enter(self);

@@ -170,7 +170,7 @@ PyObject *py_convert_sequence(PyObject *object, const char *what);
 /* None = for ever, NULL = the library's default. */
 int py_convert_timeout(PyObject *object, int64_t *ret_ms);
 int py_convert_flag(PyObject *object, bool *ret);
-int py_convert_size(PyObject *object, uint64_t *ret);
+int py_convert_number(PyObject *object, const char *what, uint64_t most, uint64_t *ret);
 /* `in`: softpin, ttl, readers, durable, timeout, replace, as all puts have them. */
 int py_convert_put_options(PyObject *const *in, struct cenote_put_options *ret);
 

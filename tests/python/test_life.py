@@ -158,11 +158,23 @@ def test_too_large_and_no_space(store):
 
 @pytest.mark.parametrize("options, error", [
     ({"timeout": -1}, ValueError), ({"timeout": "1"}, TypeError), ({"ttl": 0}, ValueError),
-    ({"ttl": float("nan")}, ValueError), ({"readers": -1}, (ValueError, OverflowError)),
-    ({"readers": 65536}, ValueError), ({"no_such": 1}, TypeError)])
+    ({"ttl": float("nan")}, ValueError), ({"no_such": 1}, TypeError)])
 def test_bad_options(store, options, error):
     with pytest.raises(error):
         store.put("k", b"1", **options)
+    assert not store.exists("k")
+
+
+@pytest.mark.parametrize("name, most", [("readers", 65535), ("replicas", 8), ("size", 2**64 - 1)])
+def test_numbers_out_of_range(store, name, most):
+    for value in (-1, most + 1, 2**64, -2**70):
+        with pytest.raises(ValueError, match=f"^{name} must be 0 to {most}, not {value}$"):
+            if name == "size":
+                store.create("k", value)
+            else:
+                store.put("k", b"1", softpin=True, **{name: value})
+    with pytest.raises(ValueError, match="^size must be 0 to 18446744073709551615, not -1$"):
+        store.create_batch(["k"], [-1])
     assert not store.exists("k")
 
 

@@ -100,8 +100,13 @@ def test_options_and_errors(store):
         store.get_tensor("none")
     with pytest.raises(cenote.Timeout):
         store.get_tensor("none", wait=True, timeout=0.01)
+    store.put_tensor("once", numpy.arange(3), readers=1)
     with pytest.raises(ValueError, match="framework"):
-        store.get_tensor("k", framework="tf")
+        store.get_tensor("once", framework="tf")
+    with pytest.raises(ValueError, match="framework"):
+        store.get_tensor_batch(["once"], framework="tf")
+    assert store.stat("once").readers_left == 1
+    store.get_tensor("once")
     assert store.stat("k").holds == 0
 
 

@@ -157,14 +157,17 @@ def get_tensor(self, key, *, wait=False, timeout=10.0, framework=None):
     installed. A numpy array is read-only. Torch has no such tensors: writing to one of
     these changes the object for everybody, or ends the process if the store is read_only.
 
-    Errors are those of get(). ValueError: the object is no tensor. TypeError: a dtype that
+    Errors are those of get(). ValueError: the object is no tensor, or there is no such
+    framework; nothing was read then. TypeError: a dtype that
     the framework does not have; numpy has bfloat16 and float8 with the package ml_dtypes.
     """
+    _check_framework(framework)
     return _open(self.get(key, wait=wait, timeout=timeout), key, framework)
 
 
 def get_tensor_batch(self, keys, *, wait=False, timeout=10.0, framework=None):
     """get_tensor() of many keys; returns a list of tensors or exceptions, as get_batch()."""
+    _check_framework(framework)
     keys = tuple(keys) if not isinstance(keys, (str, bytes)) else keys
     got = self.get_batch(keys, wait=wait, timeout=timeout)
     for i, key in enumerate(keys):
@@ -175,6 +178,12 @@ def get_tensor_batch(self, keys, *, wait=False, timeout=10.0, framework=None):
                 # A traceback would keep this frame, and in it all tensors of the batch.
                 got[i] = error.with_traceback(None)
     return got
+
+
+def _check_framework(framework):
+    """Before the get, which may be the last read that an object has."""
+    if framework not in (None, "numpy", "torch"):
+        raise ValueError(f"framework is 'numpy', 'torch' or None, not {framework!r}")
 
 
 def _parse(view, key):
@@ -200,9 +209,7 @@ def _open(buffer, key, framework):
         framework = "torch" if kind == TORCH and _import_torch() else "numpy"
     if framework == "numpy":
         return _open_numpy(view, key, dtype, shape, offset)
-    if framework == "torch":
-        return _open_torch(view, key, dtype, shape, offset)
-    raise ValueError(f"framework is 'numpy', 'torch' or None, not {framework!r}")
+    return _open_torch(view, key, dtype, shape, offset)
 
 
 def _open_numpy(view, key, name, shape, offset):
