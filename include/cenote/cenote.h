@@ -68,6 +68,7 @@ enum cenote_error {
 	/* The bytes came from another node too slowly for its promise to keep them, and no
 	 * other copy could be had; ask again. */
 	CENOTE_ERR_LEASE_EXPIRED = -707,
+	/* Like RPC_FAIL a number of the field, which no call answers. */
 	CENOTE_ERR_BUSY = -714,
 	CENOTE_ERR_TOO_LARGE = -715, /* can never fit into this pool */
 	CENOTE_ERR_REMOVED = -716,   /* removed before its put ended */

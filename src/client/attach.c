@@ -8,7 +8,7 @@
  *   cenote_close -> BYE, unmapped
  *
  * The list of stores exists for fork() alone: a child's handler must find them. It is one
- * of the two mutable globals of the library, beside the fault table.
+ * of the three mutable globals of the library, beside the fault table and error.c.
  */
 #include "client/client_priv.h"
 

@@ -42,7 +42,7 @@ static const struct {
 	{CENOTE_ERR_LEASE_EXPIRED, "LeaseExpired", NULL,
 		"The bytes came from another node more slowly than its promise to keep "
 		"them lasts; ask again."},
-	{CENOTE_ERR_BUSY, "Busy", NULL, "The object is busy."},
+	{CENOTE_ERR_BUSY, "Busy", NULL, "Kept for programs that know it."},
 	{CENOTE_ERR_TOO_LARGE, "TooLarge", NULL, "It can never fit into this pool."},
 	{CENOTE_ERR_REMOVED, "Removed", NULL,
 		"The object was removed before its put ended."},
@@ -56,7 +56,7 @@ static const struct {
 	{CENOTE_ERR_TRANSFER_FAIL, "TransferFailed", NULL,
 		"The bytes could not be moved from the nodes that have them; ask again."},
 	{CENOTE_ERR_CORRUPT, "Corrupt", NULL, "The bytes do not match their checksum."},
-	{CENOTE_ERR_RPC_FAIL, "RpcFailed", NULL, "The call to the daemon failed."},
+	{CENOTE_ERR_RPC_FAIL, "RpcFailed", NULL, "Kept for programs that know it."},
 	{CENOTE_ERR_TIMEOUT, "Timeout", &PyExc_TimeoutError, "The deadline has passed."},
 	{CENOTE_ERR_UNAVAILABLE, "Unavailable", &PyExc_ConnectionError,
 		"Before the deadline no daemon answered; or not the node that has the "
