@@ -38,6 +38,7 @@ struct station {
 	size_t shared_size;
 	pid_t *pids; /* 0: ended */
 	uint32_t running;
+	FILE *log; /* NULL: none is wanted */
 	struct progress progress;
 };
 
@@ -339,19 +340,14 @@ static FILE *station_log_file(const char *path)
 /* Write the log down, and ask for the optimum of what was whole. */
 static int station_end_log(struct station *station, struct station_result *ret)
 {
-	FILE *file;
 	int result;
 
-	if (station->job.log_fd < 0)
+	if (station->log == NULL)
 		return TOOL_OK;
-	file = station_log_file(station->options->log);
-	if (file == NULL)
-		return TOOL_FAILED;
-	result = station_log_print(station->job.log_fd, file);
+	result = station_log_print(station->job.log_fd, station->log);
 	if (result == TOOL_OK && station_has_optimum(station, ret) && !ret->broken_off)
-		ret->optimum_known = station_optimum_ask(
-			fileno(file), ret->plan.pool, ret->reserve_bytes, &ret->optimum);
-	(void)fclose(file);
+		ret->optimum_known = station_optimum_ask(fileno(station->log),
+			ret->plan.pool, ret->reserve_bytes, &ret->optimum);
 	return result;
 }
 
@@ -406,6 +402,10 @@ static int station_prepare(struct station *station, struct station_result *ret)
 	ret->step_ns = calloc(ret->plan.steps, sizeof(*ret->step_ns));
 	station->pids = calloc(ret->plan.ranks, sizeof(*station->pids));
 	if (station_is_logged(station, ret)) {
+		/* Before the run, which may be long. */
+		station->log = station_log_file(options->log);
+		if (station->log == NULL)
+			return TOOL_FAILED;
 		station->job.log_fd = station_log_open();
 		if (station->job.log_fd < 0)
 			return TOOL_FAILED;
@@ -433,6 +433,11 @@ static int station_find_nodes(struct station *station, const char *socket)
 		rest = strchr(name, ',');
 		if (rest != NULL)
 			*rest++ = '\0';
+		if (name[0] == '\0') {
+			tool_complain("bench: --nodes=%s: a name is empty",
+				station->options->nodes);
+			return TOOL_USAGE;
+		}
 		if (station->job.nodes == NODES_MAX) {
 			tool_complain("bench: --nodes has more than %u", NODES_MAX);
 			return TOOL_USAGE;
@@ -470,6 +475,8 @@ int station_run(const struct bench_options *options, const char *socket,
 	}
 	if (station.job.log_fd >= 0)
 		(void)close(station.job.log_fd);
+	if (station.log != NULL)
+		(void)fclose(station.log);
 	if (station.shared != NULL)
 		(void)munmap(station.shared, station.shared_size);
 	free(station.pids);

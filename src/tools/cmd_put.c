@@ -2,7 +2,8 @@
  * cmd_put.c - cenote put: a file, or what comes in, as an object.
  *
  * A regular file is read straight into the pool. Where the size is not known in advance
- * the input is gathered first, since an object has its size from the start.
+ * the input is gathered first, since an object has its size from the start. That of a file
+ * in /proc is said to be 0, and is not known.
  */
 #include "base/bytes.h"
 #include "tools/progress.h"
@@ -116,23 +117,33 @@ static ssize_t put_read(struct put_source *source, char *to, size_t size)
 	return (ssize_t)have;
 }
 
+/* All bytes of the input, which must be as many. False: said why. */
+static bool put_fill(struct put_source *source, const struct cenote_writer *writer)
+{
+	ssize_t got = put_read(source, writer->data, (size_t)writer->size), more = 0;
+	bool whole = got >= 0 && (uint64_t)got == writer->size;
+	char byte;
+
+	if (whole)
+		more = put_read(source, &byte, 1);
+	if (got >= 0 && more >= 0 && (!whole || more > 0))
+		tool_complain("%s: became %s while it was read", source->name,
+			whole ? "longer" : "shorter");
+	return whole && more == 0;
+}
+
 /* A file of known size, read in place. What cenote_seal() returned, or PUT_SAID. */
 static int put_file(struct cenote *store, const char *key, struct put_source *source,
 	uint64_t size, const struct cenote_put_options *options)
 {
 	struct cenote_writer writer;
-	ssize_t got;
 	int result;
 
 	result = cenote_create(store, cenote_key(key), size, options, &writer);
 	if (result != 0)
 		return result;
-	got = put_read(source, writer.data, (size_t)size);
-	if (got < 0 || (uint64_t)got < size) {
+	if (!put_fill(source, &writer)) {
 		(void)cenote_abort(store, &writer);
-		if (got >= 0)
-			tool_complain(
-				"%s: became shorter while it was read", source->name);
 		return PUT_SAID;
 	}
 	return cenote_seal(store, &writer);
@@ -225,7 +236,8 @@ static int put_from(const struct put_options *options, const char *key,
 		.timeout_ms = tool_timeout_ms(options->common.timeout_ns),
 	};
 	struct cenote *store;
-	bool sized = S_ISREG(stat->st_mode) && lseek(source->fd, 0, SEEK_CUR) == 0;
+	bool sized = S_ISREG(stat->st_mode) && stat->st_size > 0 &&
+		     lseek(source->fd, 0, SEEK_CUR) == 0;
 	int result;
 
 	progress_init(&source->progress, "put",

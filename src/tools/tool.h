@@ -39,15 +39,16 @@ struct tool_common {
 		.type = OPTION_TEXT,                                                    \
 		.value_name = "PATH",                                                   \
 		.help = "Socket of the node's daemon; $CENOTE_SOCKET if not given, "    \
-			"else "                                                         \
-			"/run/cenote/cenote.sock.",                                     \
+			"or /run/cenote/cenote.sock where that is unset or empty.",     \
 		.offset = offsetof(struct tool_common, socket)},                        \
 		{.name = "timeout",                                                     \
 			.type = OPTION_DURATION,                                        \
 			.default_text = "10s",                                          \
 			.min = 1000 * 1000,                                             \
-			.help = "How long each call may take; 'forever' waits for "     \
-				"ever.",                                                \
+			.help = "How long to wait for the daemon at the start, and "    \
+				"how long put, get, wait and the puts and gets of "     \
+				"bench station and replay may take; other calls take "  \
+				"up to 10 s. 'forever' waits for ever.",                \
 			.offset = offsetof(struct tool_common, timeout_ns)},            \
 	{                                                                               \
 		.name = "help", .letter = 'h', .type = OPTION_FLAG,                     \

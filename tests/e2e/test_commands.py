@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
@@ -19,6 +20,14 @@ import cases  # noqa: E402  (the path comes first)
 
 BUILD = ROOT / os.environ.get("CENOTE_BUILD", "build")
 KEYS = ("a/1", "a/2", "a/10", "b/1", "c")
+
+
+def until(condition):
+    """Some event of another process."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
 
 
 class Node:
@@ -77,6 +86,46 @@ def case_put_replace(node):
     assert stat["softpin"] is True and stat["size"] == 300_000, stat
     node.run("put", "--replace", "absent", data=b"1")
     assert node.run("get", "absent")[0] == b"1"
+
+
+def case_put_of_a_file_that_hides_its_size(node):
+    kernel = pathlib.Path("/proc/version").read_bytes()
+    node.run("put", "k", "/proc/version")
+    assert kernel and node.run("get", "k")[0] == kernel
+    (node.directory / "empty").touch()
+    node.run("put", "empty", str(node.directory / "empty"))
+    assert node.run("get", "empty")[0] == b""
+
+
+def case_put_of_a_file_that_grows(node):
+    """While the put waits for room; it has asked for the file's size by then."""
+    file = node.directory / "file"
+    file.write_bytes(bytes(40 << 20))
+    node.run("put", "--softpin", "filler", str(file))
+    with subprocess.Popen([BUILD / "cenote", "put", "--timeout=60s", "k", str(file)], env=node.env,
+                          stderr=subprocess.PIPE, text=True) as put:
+        until(lambda: json.loads(node.run("stat", "--json")[0])["pool"]["waiting"] == 1)
+        with open(file, "ab") as end:
+            end.write(b"more")
+        node.run("rm", "filler")
+        said = put.communicate(timeout=60)[1]
+    assert put.returncode == 1 and "became longer while it was read" in said, said
+    assert node.listed() == []
+
+
+def case_empty_names_of_sockets(node):
+    """Are not those of the default node, nor of $CENOTE_SOCKET."""
+    for command in (["ls"], ["bench", "hit", "--quick"]):
+        said = node.run(*command, "--socket=", status=1)[1]
+        assert "BAD_ARGUMENT: socket path of 0 bytes" in said, said
+    said = node.run("bench", "station", f"--nodes={node.directory}/cenote.sock,", status=2)[1]
+    assert "--nodes=" in said and "a name is empty" in said, said
+
+
+def case_log_of_the_station_is_opened_first(node):
+    said = node.run("bench", "station", "--steps=4", "--log=/nowhere/log", status=1)[1]
+    assert "/nowhere/log: No such file or directory" in said, said
+    assert json.loads(node.run("stat", "--json")[0])["counters"]["puts"] == 0, "the run began"
 
 
 def case_ready_fd_must_be_open(node):
