@@ -128,8 +128,9 @@ const char *guarantee_text(
 	const struct guarantee_text *text = guarantee->texts[column];
 
 	if (column == COLUMN_REPLICAS && !(facts & FACT_PEERS))
-		return facts & FACT_CLUSTER ? "no other node is up: as one keeper"
-					    : "NOT_SUPPORTED: alone";
+		return facts & FACT_CLUSTER
+			       ? "no other node is up: as one keeper"
+			       : "alone: as one keeper; NOT_SUPPORTED if required";
 	if (column == COLUMN_DURABLE && !(facts & FACT_DISK))
 		return "NOT_SUPPORTED: no disk";
 	while ((text->facts & ~facts) != 0)

@@ -459,7 +459,8 @@ def each_cell_has_a_test(t):
     expect("LOST" in said["host_reboot__softpin_one_keeper"] and "peer" in said["pool_full__softpin_one_keeper"],
            f"{said}")
     said = guarantees(alone)
-    expect("NOT_SUPPORTED" in said["client_dies__softpin_replicas_2"] and said["client_dies__durable"] == "kept" and
+    expect(said["client_dies__softpin_replicas_2"].startswith("alone: as one keeper; NOT_SUPPORTED if required") and
+           said["client_dies__durable"] == "kept" and
            "NOT_FOUND" in said["host_reboot__softpin_one_keeper"] and
            "disk" in said["pool_full__softpin_one_keeper"], f"{said}")
     for node in (a, alone):
@@ -485,4 +486,19 @@ def each_cell_has_a_test(t):
     expect(status == 1 and "cenote: " in text, f"exit {status}: {text}")
 
 
-main(each_cell_has_a_test, *CELLS)
+def replicas_on_a_node_that_is_alone(t):
+    """Are kept as an object with one keeper, and refused if they are required."""
+    node = Node(t, "alone", "--pool", "32M").start()
+    said = guarantees(node)["client_dies__softpin_replicas_2"]
+    expect(said == "alone: as one keeper; NOT_SUPPORTED if required", said)
+    store = node.connect()
+    keepers = store.put("k", bytes(MIB), **COLUMNS["softpin_replicas_2"])
+    expect(keepers == 1, f"{keepers} keep it")
+    expect_error(lambda: store.put("none", bytes(MIB), replicas_required=True, **COLUMNS["softpin_replicas_2"]),
+                 cenote.NotSupported)
+    absent(store, "none")
+    node.restart()
+    expect(bytes(node.connect().get("k")) == bytes(MIB), "it is kept")
+
+
+main(each_cell_has_a_test, replicas_on_a_node_that_is_alone, *CELLS)
