@@ -64,6 +64,18 @@ def case_sources_built():
     require(not forgotten, f"no target builds {', '.join(forgotten)}")
 
 
+def case_version():
+    """cenote.h, version.h, meson.build and the library's name here have the same version."""
+    header = re.findall(r"#define CENOTE_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", HEADER.read_text())
+    found = {
+        "cenote.h": ".".join(header),
+        "version.h": re.search(r'VERSION_TEXT "(.+?)"', (ROOT / "src/base/version.h").read_text())[1],
+        "meson.build": re.search(r"^\tversion: '(.+?)'", (ROOT / "meson.build").read_text(), re.M)[1],
+        "house.py": LIBRARY.name.removeprefix("libcenote.so."),
+    }
+    require(len(set(found.values())) == 1, f"the versions are not one: {found}")
+
+
 def case_exports():
     """libcenote.so exports exactly the functions of cenote.h, under its soname."""
     lines = [line.split() for line in output("nm", "-D", "--defined-only", LIBRARY).splitlines()]

@@ -4,6 +4,7 @@
  */
 #include "base/bytes.h"
 #include "tools/bench.h"
+#include "tools/bench_series.h"
 #include "tools/report.h"
 
 #include <inttypes.h>
@@ -62,13 +63,6 @@ static double station_step_bytes(
 		}
 	}
 	return bytes;
-}
-
-static int double_order(const void *a, const void *b)
-{
-	double left = *(const double *)a, right = *(const double *)b;
-
-	return (left > right) - (left < right);
 }
 
 /* The lower quartile: what else runs on the machine makes steps slower, never faster. */

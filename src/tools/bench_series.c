@@ -7,7 +7,7 @@
 
 #define SERIES_FIRST 1024
 
-static int value_order(const void *a, const void *b)
+int double_order(const void *a, const void *b)
 {
 	double left = *(const double *)a, right = *(const double *)b;
 
@@ -18,7 +18,7 @@ double median_of(double *values, size_t count)
 {
 	if (count == 0)
 		return 0;
-	qsort(values, count, sizeof(*values), value_order);
+	qsort(values, count, sizeof(*values), double_order);
 	return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
@@ -57,7 +57,7 @@ double series_percentile(struct series *series, double percent)
 
 	if (series->count == 0)
 		return 0;
-	qsort(series->values, series->count, sizeof(*series->values), value_order);
+	qsort(series->values, series->count, sizeof(*series->values), double_order);
 	rank = (size_t)((double)series->count * percent / 100);
 	/* Rounded up, but not by what a fraction has too much. */
 	if ((double)rank < (double)series->count * percent / 100 - 1e-6)

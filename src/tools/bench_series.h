@@ -29,6 +29,9 @@ struct series {
 	bool is_short;
 };
 
+/* For qsort(). */
+int double_order(const void *a, const void *b);
+
 /* The middle of the values, or the mean of the two middle ones; sorts them. 0 of none. */
 double median_of(double *values, size_t count);
 
