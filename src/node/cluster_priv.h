@@ -1031,6 +1031,9 @@ uint64_t drop_places(struct node *node, const struct dir_entry *entry, bool *ret
 /* DROP in node->out, for the peer at this place. */
 size_t drop_message(struct node *node, uint32_t place, const void *key, uint32_t key_size,
 	uint64_t generation);
+/* The same of what gave way to an older object: nobody keeps a tombstone of it. */
+size_t gave_way_message(
+	struct node *node, const void *key, uint32_t key_size, uint64_t generation);
 /* The holders of an entry that was replaced are told to end its generation of op->key. True:
  * the op waits, for list_is_empty(&op->asks). */
 bool holders_tell(struct node *node, struct op *op, const struct dir_entry *entry);

@@ -450,8 +450,11 @@ static bool publish_verified(struct node *node, struct op *op)
 	query->call.token = cluster_token(node);
 	/* Holders that hear of it later would end this put as well, were it not above. */
 	query->call.bury_ns = GRAVE_NS;
-	/* It may be later than an object that the directory has forgotten. */
-	query->call.lost = !directory_knows_all(node, &op->id);
+	/* It may be later than an object that the directory has forgotten. But what was removed is
+	 * to have a tombstone, which is on its way. */
+	query->call.lost = !directory_knows_all(node, &op->id) &&
+			   !errand_is_there(
+				   node, ERRAND_BURY, &op->id, op->met_generation);
 	/* Who has given its role to another meanwhile has it no more. */
 	query->call.asked = true;
 	query->call.keepers = op->met_keepers;

@@ -62,7 +62,8 @@ static void spread_done(struct node *node, struct op *op)
 	op_done(node, op, op->generation);
 }
 
-/* Nobody was told that it is there: it ends as by its owner's remove. */
+/* Nobody was told that it is there: it ends as by its owner's remove. But an older object, of a keeper
+ * that the directory has not heard of since it forgot, does not end with it. */
 static bool spread_undo(struct node *node, struct op *op)
 {
 	asks_forget_all(node, op);
@@ -71,6 +72,7 @@ static bool spread_undo(struct node *node, struct op *op)
 		op->spread_failure = ERR_UNAVAILABLE;
 	op->cluster_state = 0;
 	op->undoing = true;
+	op->gives_way = !directory_knows_all(node, &op->id);
 	op->ends = op->generation;
 	op->began = node_now(node);
 	op->deadline = time_after(op->began, END_WAIT_NS);

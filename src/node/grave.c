@@ -121,15 +121,12 @@ static size_t grave_message(struct node *node, const struct grave *grave, uint32
 		.before = grave->generation,
 		.prefix = {grave->key, grave->key_size},
 	};
-	const struct msg_drop gave_way = {
-		.key = {grave->key, grave->key_size},
-		.generation = grave->generation,
-	};
 
 	if (grave->kind == GRAVE_PREFIX)
 		return msg_drop_prefix_encode(node->out, sizeof(node->out), &prefix);
 	if (grave->kind == GRAVE_GAVE_WAY)
-		return msg_drop_encode(node->out, sizeof(node->out), &gave_way);
+		return gave_way_message(
+			node, grave->key, grave->key_size, grave->generation);
 	return drop_message(node, place, grave->key, grave->key_size, grave->generation);
 }
 

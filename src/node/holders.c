@@ -71,6 +71,14 @@ size_t drop_message(struct node *node, uint32_t place, const void *key, uint32_t
 	return msg_drop_encode(node->out, sizeof(node->out), &msg);
 }
 
+size_t gave_way_message(
+	struct node *node, const void *key, uint32_t key_size, uint64_t generation)
+{
+	const struct msg_drop msg = {.key = {key, key_size}, .generation = generation};
+
+	return msg_drop_encode(node->out, sizeof(node->out), &msg);
+}
+
 /* ---- for an op ----------------------------------------------------------- */
 
 static void told(
@@ -111,7 +119,9 @@ static bool tell_one(struct node *node, struct op *op, uint32_t place)
 		op->unreached_peers |= 1ull << place;
 		return true;
 	}
-	size = drop_message(node, place, op->key.data, op->key.size, op->ends);
+	size = op->gives_way
+		       ? gave_way_message(node, op->key.data, op->key.size, op->ends)
+		       : drop_message(node, place, op->key.data, op->key.size, op->ends);
 	if (PLANTED(UNTOLD_HOLDER))
 		return ask_send(node, place, size, told_nobody) != NULL;
 	return ask_send_for(node, op, place, size, told) != NULL;

@@ -171,13 +171,14 @@ struct op {
 	bool disk_late; /* a record on another node's disk could not be deleted yet */
 	uint16_t replicas, keepers; /* of a put: nodes that are to keep it, and that do */
 	bool required, undoing;     /* so many, or it fails; that has happened */
-	bool spread_busy;           /* one who was asked has others to take over first */
-	int spread_failure;         /* why the last that refused did */
-	uint64_t refused;           /* places of those, a bit each */
-	uint64_t spread_until;      /* its deadline, while others count */
-	uint64_t pause_ns;          /* none is asked before */
-	uint64_t from;              /* of KEEP: whose role this node takes; 0: nobody's */
-	bool begun;                 /* and it is counted, */
+	bool gives_way;        /* what is removed, to what may be older: no tombstone */
+	bool spread_busy;      /* one who was asked has others to take over first */
+	int spread_failure;    /* why the last that refused did */
+	uint64_t refused;      /* places of those, a bit each */
+	uint64_t spread_until; /* its deadline, while others count */
+	uint64_t pause_ns;     /* none is asked before */
+	uint64_t from;         /* of KEEP: whose role this node takes; 0: nobody's */
+	bool begun;            /* and it is counted, */
 	uint64_t promised; /* with so many bytes of room; 0: it is kept here already */
 };
 

@@ -237,6 +237,11 @@ static bool removal_buried(struct node *node, struct op *op)
 static bool removal_told(struct node *node, struct op *op, bool is_buried)
 {
 	op->silent = tell_leave(node, op);
+	if (op->gives_way) {
+		grave_dig(node, op->key.data, op->key.size, op->ends, GRAVE_GAVE_WAY,
+			op->unreached_peers);
+		return removal_ended(node, op);
+	}
 	if (op->keeperless)
 		grave_keep(
 			node, op->key.data, op->key.size, op->ends, op->unreached_peers);
@@ -288,6 +293,7 @@ static bool removal_ask(struct node *node, struct op *op)
 	query->call.generation = op->ends;
 	query->call.token = op->token;
 	query->call.bury_ns = GRAVE_NS;
+	query->call.lost = op->gives_way;
 	/* Who has not announced it is told by the tombstone. */
 	if (directory_knows_all(node, &op->id))
 		query_set_live(node, query);
