@@ -1422,13 +1422,8 @@ static void test_node_that_had_not_announced_brings_nothing_back(void **state)
 	want_no_return(50);
 }
 
-/* A put that meets a stale entry, and takes it out, does not know of an older object that was not
- * announced again yet. */
-static void test_stale_entry_of_a_forgotten_key_leaves_no_tombstone(void **state)
+static void meets_a_stale_entry(void)
 {
-	struct guest guest = attach_settled();
-
-	(void)state;
 	directory_forgets();
 	assert_int_equal(peer_calls(0, (struct dir_call){.op = DIR_OP_PUBLISH,
 					       .id = id_of(KEY),
@@ -1436,18 +1431,46 @@ static void test_stale_entry_of_a_forgotten_key_leaves_no_tombstone(void **state
 					       .wanted = 1}),
 		DIR_DONE);
 	peer_goes(1);
-	send_put(&guest, KEY, "value", 10 * SECOND);
+}
+
+static void put_past_it(struct guest *guest)
+{
+	send_put(guest, KEY, "value", 10 * SECOND);
 	settle();
 	for (unsigned i = 0; i < PEERS; i += 2)
 		reply_error(
 			want_ask(i, MSG_TYPE_HAVE), ERR_NOT_FOUND); /* the stale one */
 	settle();
 	assert_true(entry_of(KEY) > 100);
+}
+
+/* A put that meets a stale entry, and takes it out, does not know of an older object that was not
+ * announced again yet. */
+static void test_stale_entry_of_a_forgotten_key_leaves_no_tombstone(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	meets_a_stale_entry();
+	put_past_it(&guest);
 	assert_int_equal(peer_announces(1, KEY, 50), DIR_REPLACED);
 	for (unsigned i = 0; i < PEERS; i += 2)
 		reply_error(want_ask(i, MSG_TYPE_HAVE), ERR_NOT_FOUND);
 	turn(10 * SECOND);
 	assert_int_equal(entry_of(KEY), 50);
+}
+
+/* But if it was removed, and the directory is to have a tombstone, it has it before the put. */
+static void test_stale_entry_of_what_was_removed_leaves_one(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	meets_a_stale_entry();
+	world.node->cluster.errand_retry_ns = world.now_ns + 60 * SECOND;
+	bury_later(world.node, KEY, (uint32_t)strlen(KEY), 100, GRAVE_OBJECT);
+	put_past_it(&guest);
+	assert_int_equal(peer_announces(1, KEY, 50), DIR_REMOVED);
 }
 
 /* To who meets what it publishes it would be gone. */
@@ -1790,6 +1813,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_who_was_told_keeps_a_tombstone),
 	AMONG_PEERS(test_node_that_had_not_announced_brings_nothing_back),
 	AMONG_PEERS(test_stale_entry_of_a_forgotten_key_leaves_no_tombstone),
+	AMONG_PEERS(test_stale_entry_of_what_was_removed_leaves_one),
 	AMONG_PEERS(test_who_is_no_member_any_more_does_not_publish),
 	AMONG_PEERS(test_late_put_leaves_no_entry_though_its_publishing_is_later),
 	AMONG_PEERS(test_put_that_gave_way_leaves_no_tombstone),

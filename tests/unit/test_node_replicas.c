@@ -363,6 +363,18 @@ static void test_what_makes_no_sense(void **state)
 
 /* ---- required ------------------------------------------------------------ */
 
+static void announces(unsigned peer, uint64_t generation, uint64_t size, uint16_t wanted)
+{
+	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_ANNOUNCE,
+						  .id = id_of(KEY),
+						  .generation = generation,
+						  .size = size,
+						  .flags = DIR_SOFTPIN,
+						  .wanted = wanted,
+						  .role = DIR_KEEPER}),
+		DIR_DONE);
+}
+
 static void want_undone(struct guest *guest, int err, const char *why)
 {
 	want_error(guest->lane, err, why);
@@ -423,6 +435,35 @@ static void test_required_is_undone_everywhere(void **state)
 	want_undone(&guest, ERR_NO_SPACE, "2 of 3 nodes");
 }
 
+/* An older object is to be announced yet, which a tombstone would end. */
+static void test_undone_after_the_directory_forgot(void **state)
+{
+	struct guest guest = guest_of();
+	struct msg_drop drop;
+
+	(void)state;
+	directory_forgets(1);
+	put_of(&guest, 2, PUT_SOFTPIN | PUT_REQUIRED);
+	others_have_not();
+	turn(WAIT);
+	for (unsigned i = 0; i < PEERS; i++) {
+		struct fake_ask *ask = want_ask(i, MSG_TYPE_DROP);
+
+		assert_int_equal(msg_drop_decode(ask->bytes, ask->size, &drop), 0);
+		assert_int_equal(drop.before, 0); /* it gave way */
+		reply_error(ask, ERR_NOT_FOUND);
+	}
+	settle();
+	want_undone(&guest, ERR_NO_SPACE, "1 of 2 nodes");
+	announces(1, 50, SMALL, 1);
+	assert_int_equal(entry_of(KEY), 50);
+	turn(SECOND);
+	dir_mem_flush(fake.mem, 0);
+	turn(SECOND);
+	announces(1, 50, SMALL, 1);
+	assert_int_equal(entry_of(KEY), 50);
+}
+
 static void test_required_when_one_comes(void **state)
 {
 	struct guest guest = guest_of();
@@ -436,18 +477,6 @@ static void test_required_when_one_comes(void **state)
 }
 
 /* ---- to be one keeper more ----------------------------------------------- */
-
-static void announces(unsigned peer, uint64_t generation, uint64_t size, uint16_t wanted)
-{
-	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_ANNOUNCE,
-						  .id = id_of(KEY),
-						  .generation = generation,
-						  .size = size,
-						  .flags = DIR_SOFTPIN,
-						  .wanted = wanted,
-						  .role = DIR_KEEPER}),
-		DIR_DONE);
-}
 
 static void peer_has(unsigned peer, uint16_t wanted)
 {
@@ -1332,6 +1361,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_required_with_too_few_nodes),
 	AMONG_PEERS(test_required_on_disks_that_are_not_there),
 	AMONG_PEERS(test_required_is_undone_everywhere),
+	AMONG_PEERS(test_undone_after_the_directory_forgot),
 	AMONG_PEERS(test_required_when_one_comes),
 	AMONG_PEERS(test_keeps_beside_another),
 	AMONG_PEERS(test_role_is_not_taken_beside_its_own),
