@@ -22,7 +22,12 @@ struct dir_id dir_id_of_key(const void *key, uint32_t size)
 {
 	struct disk_id id = disk_id_of(key, size);
 
-	return (struct dir_id){{id.word[0], id.word[1]}};
+	return dir_id_of(&id);
+}
+
+struct dir_id dir_id_of(const struct disk_id *id)
+{
+	return (struct dir_id){{id->word[0], id->word[1]}};
 }
 
 struct index_key key_of(const struct node *node, const void *key, uint32_t size)
@@ -32,14 +37,6 @@ struct index_key key_of(const struct node *node, const void *key, uint32_t size)
 		.size = size,
 		.hash = hash_key(key, size, node->share->header->hash_seed),
 	};
-}
-
-uint64_t run_of(uint64_t size, size_t key_size)
-{
-	uint64_t align;
-
-	return MAX(extent_round(slot_run_size(size, (uint16_t)key_size), &align),
-		(uint64_t)POOL_GRANULE);
 }
 
 uint64_t cluster_token(struct node *node)
@@ -314,7 +311,7 @@ void left_take(struct node *node, const struct dir_id *ended, uint64_t generatio
 	/* Copies that are here no more are no place to ask. */
 	while (node->cluster.errand_count < ERRAND_LIMIT / 2 &&
 		master_left_next(&node->master, &left)) {
-		struct dir_id id = {{left.id.word[0], left.id.word[1]}};
+		struct dir_id id = dir_id_of(&left.id);
 		struct errand errand = {
 			.kind = left.ended ? ERRAND_TAKE_OUT : ERRAND_LEAVE,
 			.id = id,

@@ -494,7 +494,7 @@ struct swept {
 struct cluster_stats {
 	uint64_t asked, asks_failed, asks_served;
 	uint64_t queries, queries_failed, errands, errands_lost;
-	uint64_t announced, epochs, conflicts, unverified;
+	uint64_t announced, epochs, conflicts;
 	uint64_t fetches, fetched_bytes, fetches_joined, fetch_retries, fetch_errors;
 	uint64_t fetches_refused; /* of batches: that did not fit */
 	uint64_t replicas, replicas_inline, suspects, refused;
@@ -582,8 +582,6 @@ uint64_t cluster_next(const struct node *node);
 const char *cluster_check(const struct node *node);
 /* Number that no other ask for a removal of this node ever had. */
 uint64_t cluster_token(struct node *node);
-/* Bytes of the pool that an object takes. */
-uint64_t run_of(uint64_t size, size_t key_size);
 /* A moving mean, in bytes a second, of what took its time. */
 void speed_note(uint64_t *speed, uint64_t bytes, uint64_t took_ns);
 /* Above this node's highest, and above what it would give now. */
@@ -603,6 +601,7 @@ bool peers_are_heard(const struct node *node);
 bool name_has_lapsed(const struct node *node);
 struct index_key key_of(const struct node *node, const void *key, uint32_t size);
 struct dir_id dir_id_of_key(const void *key, uint32_t size);
+struct dir_id dir_id_of(const struct disk_id *id);
 
 /* ---- peer.c -------------------------------------------------------------- */
 
@@ -635,8 +634,9 @@ uint32_t peers_live_ids(const struct node *node, uint64_t *nodes);
 uint32_t peers_up(const struct node *node);
 /* All that are known are, also those that may never be back. */
 bool peers_are_up(const struct node *node);
-/* One is up that is not at these places, a bit each. */
-uint64_t peers_without_disk(const struct node *node); /* that said so, a bit each */
+/* Places of those that said that they have none, a bit each. */
+uint64_t peers_without_disk(const struct node *node);
+/* One is up that is not at these places. */
 bool peers_any_beside(const struct node *node, uint64_t places);
 /* Places of those that are live and cannot be asked now, a bit each. */
 uint64_t peers_suspect(const struct node *node);
@@ -687,14 +687,10 @@ int ask_error_of(int err, const void *message, size_t size);
  * live and could not be asked, a bit for the place of each, or who there is is not known. */
 bool everyone_send(struct node *node, const struct everyone *everyone, size_t size,
 	uint64_t *ret_unreached);
-/* The same for an op. True: it waits; `done` comes for each, and ends with
- * everyone_answered(), of which the last wakes the op: then list_is_empty(&op->asks), and
- * op->unreached and op->unreached_peers tell who could not be asked or did not answer. False:
- * there was nobody to ask, and these are so now. */
-bool everyone_ask(struct node *node, struct op *op, size_t size, ask_done_fn done);
-void everyone_answered(struct node *node, const struct ask *ask, bool reached);
-/* Who has this generation of the key, 0: any. As everyone_ask(); in the end op->found tells
- * whether one has it, and op->other which: the highest. */
+/* For an op: who has this generation of the key, 0: any. True: it waits, and the last answer wakes
+ * it: then list_is_empty(&op->asks), op->found tells whether one has it, op->other which, the
+ * highest, and op->unreached and op->unreached_peers who could not be asked or did not answer.
+ * False: there was nobody to ask, and these are so now. */
 bool everyone_have(struct node *node, struct op *op, const struct index_key *key,
 	uint64_t generation);
 /* Not of the peers at these places, a bit each. */
@@ -704,13 +700,15 @@ bool everyone_have_but(struct node *node, struct op *op, const struct index_key 
 size_t have_message(struct node *node, const struct index_key *key, uint64_t generation);
 /* What came back: 0, ERR_NOT_FOUND, or why nothing is known. */
 int had_read(int err, const void *message, size_t size, struct other *ret);
+/* The same of a KEEP of this generation. */
+int kept_read(int err, const void *message, size_t size, uint64_t generation,
+	struct msg_kept *ret);
 
 /* ---- link.c -------------------------------------------------------------- */
 
 void link_answer(struct node *node, struct lane *lane, const void *message, size_t size);
 /* The lane's one request was answered. */
 void link_lane_done(struct node *node, struct lane *lane);
-int peer_hello_decode(struct op *op);
 void peer_hello_run(struct node *node, struct op *op);
 void beat_run(struct node *node, struct op *op);
 void published_run(struct node *node, struct op *op);

@@ -46,7 +46,8 @@ static void drain_key_came(
 	id = disk_id_of(key.data, (uint32_t)key.size);
 	if (id.word[0] != held.id.word[0] || id.word[1] != held.id.word[1])
 		return; /* it came back into the pool, and another is next */
-	if (swapout_offer(node, &held, SLOT_NONE, key, run_of(held.size, key.size)))
+	if (swapout_offer(node, &held, SLOT_NONE, key,
+		    master_run_bytes(held.size, (uint32_t)key.size)))
 		return;
 	/* None has room: its key is not read again before they have said so once more. */
 	drain->cursor = drain->before;
@@ -78,7 +79,8 @@ static bool drain_offer(struct node *node, const struct held *held)
 	}
 	there = &node->share->slots[slot];
 	key = (struct msg_bytes){slot_key(node->share, there), there->klen};
-	return swapout_offer(node, held, slot, key, run_of(held->size, key.size));
+	return swapout_offer(
+		node, held, slot, key, master_run_bytes(held->size, (uint32_t)key.size));
 }
 
 /* ---- the walk ------------------------------------------------------------ */

@@ -299,7 +299,7 @@ void announce_fill(struct node *node, struct query *query, const struct held *he
 
 static bool announce(struct node *node, const struct held *held)
 {
-	struct dir_id id = {{held->id.word[0], held->id.word[1]}};
+	struct dir_id id = dir_id_of(&held->id);
 	/* What no entry has named is not to make one: it may have been removed. */
 	struct query *query = query_new(
 		node, held->unlisted ? DIR_OP_LOADED : DIR_OP_ANNOUNCE, &id);
@@ -318,7 +318,7 @@ static bool announce(struct node *node, const struct held *held)
 static bool walk_wants(struct node *node, const struct held *held)
 {
 	const struct cluster *cluster = &node->cluster;
-	struct dir_id id = {{held->id.word[0], held->id.word[1]}};
+	struct dir_id id = dir_id_of(&held->id);
 	uint32_t number = cluster->dir.domain_of(cluster->dir.ctx, &id);
 
 	if (number == DIR_DOMAIN_NONE)

@@ -5,8 +5,8 @@
  * have anything: it leaves a mark in `unreached`, and whoever asked decides what that means
  * for it. So does a membership that nobody has told this node yet.
  *
- *   everyone_ask -> one ask to each peer that is up --end--> done() -> everyone_answered()
- *                                                      the last one: the op is woken
+ *   everyone_send -> one ask to each peer that is up --end--> done()
+ *   everyone_have -> the same for an op, which the last one wakes
  */
 #include "node/node_priv.h"
 
@@ -39,39 +39,6 @@ bool everyone_send(struct node *node, const struct everyone *everyone, size_t si
 	return unreached == 0 && node->cluster.members_known;
 }
 
-/* ---- for an op ----------------------------------------------------------- */
-
-static bool ask_for_op(struct node *node, struct everyone *everyone, size_t size)
-{
-	struct op *op = everyone->op;
-
-	CHECK(list_is_empty(&op->asks));
-	everyone->asks = &op->asks;
-	op->found = false;
-	op->other = (struct other){.generation = 0};
-	op->unreached = !everyone_send(node, everyone, size, &op->unreached_peers);
-	return !list_is_empty(&op->asks);
-}
-
-bool everyone_ask(struct node *node, struct op *op, size_t size, ask_done_fn done)
-{
-	struct everyone everyone = {.op = op, .done = done};
-
-	return ask_for_op(node, &everyone, size);
-}
-
-void everyone_answered(struct node *node, const struct ask *ask, bool reached)
-{
-	struct op *op = ask->op;
-
-	if (!reached) {
-		op->unreached = true;
-		op->unreached_peers |= 1ull << ask->peer;
-	}
-	if (list_is_empty(&op->asks))
-		op_wake(node, op);
-}
-
 /* ---- HAVE ---------------------------------------------------------------- */
 
 size_t have_message(struct node *node, const struct index_key *key, uint64_t generation)
@@ -102,6 +69,17 @@ int had_read(int err, const void *message, size_t size, struct other *ret)
 	return 0;
 }
 
+int kept_read(int err, const void *message, size_t size, uint64_t generation,
+	struct msg_kept *ret)
+{
+	err = ask_error_of(err, message, size);
+	if (err != 0)
+		return err;
+	if (msg_kept_decode(message, size, ret) != 0 || ret->generation != generation)
+		return ERR_PROTOCOL;
+	return 0;
+}
+
 static void op_have_done(
 	struct node *node, struct ask *ask, int err, const void *message, size_t size)
 {
@@ -113,19 +91,34 @@ static void op_have_done(
 		op->found = true;
 		op->other = other;
 	}
-	everyone_answered(node, ask, err == 0 || err == ERR_NOT_FOUND);
-}
-
-bool everyone_have(struct node *node, struct op *op, const struct index_key *key,
-	uint64_t generation)
-{
-	return everyone_ask(node, op, have_message(node, key, generation), op_have_done);
+	if (err != 0 && err != ERR_NOT_FOUND) {
+		op->unreached = true;
+		op->unreached_peers |= 1ull << ask->peer;
+	}
+	if (list_is_empty(&op->asks))
+		op_wake(node, op);
 }
 
 bool everyone_have_but(struct node *node, struct op *op, const struct index_key *key,
 	uint64_t generation, uint64_t skipped)
 {
-	struct everyone everyone = {.op = op, .done = op_have_done, .skipped = skipped};
+	const struct everyone everyone = {
+		.asks = &op->asks,
+		.op = op,
+		.done = op_have_done,
+		.skipped = skipped,
+	};
 
-	return ask_for_op(node, &everyone, have_message(node, key, generation));
+	CHECK(list_is_empty(&op->asks));
+	op->found = false;
+	op->other = (struct other){.generation = 0};
+	op->unreached = !everyone_send(node, &everyone,
+		have_message(node, key, generation), &op->unreached_peers);
+	return !list_is_empty(&op->asks);
+}
+
+bool everyone_have(struct node *node, struct op *op, const struct index_key *key,
+	uint64_t generation)
+{
+	return everyone_have_but(node, op, key, generation, 0);
 }

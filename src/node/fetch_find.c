@@ -132,6 +132,8 @@ static void fetch_found(
 		fetch_meets_itself(node, fetch);
 }
 
+static void fetch_go(struct node *node, struct fetch *fetch);
+
 static void fetch_look_done(
 	struct node *node, struct fetch *fetch, const struct dir_call *call)
 {
@@ -355,7 +357,8 @@ static void fetch_has_no_source(struct node *node, struct fetch *fetch)
 	}
 }
 
-void fetch_go(struct node *node, struct fetch *fetch)
+/* Ask the next source, or decide what their end means. */
+static void fetch_go(struct node *node, struct fetch *fetch)
 {
 	if (!sources_next(node, &fetch->sources, &fetch->source))
 		fetch_has_no_source(node, fetch);

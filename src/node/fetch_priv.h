@@ -47,8 +47,6 @@ void fetch_stopped(struct node *node, struct fetch *fetch);
 /* ---- fetch_find.c -------------------------------------------------------- */
 
 void fetch_look(struct node *node, struct fetch *fetch);
-/* Ask the next source, or decide what their end means. */
-void fetch_go(struct node *node, struct fetch *fetch);
 /* The source in use does not give it. */
 void fetch_source_failed(struct node *node, struct fetch *fetch, int err);
 void fetch_refresh(struct node *node, struct fetch *fetch); /* its gate is open */

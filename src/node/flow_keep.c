@@ -100,7 +100,7 @@ static uint32_t keeps_limit(const struct node *node)
 
 static uint64_t keep_bytes(const struct op *op)
 {
-	return run_of(op->size, op->key.size);
+	return master_run_bytes(op->size, op->key.size);
 }
 
 static void keep_count(struct node *node, struct op *op, uint64_t bytes)

@@ -117,12 +117,10 @@ static void spread_answered(
 	struct op *op = ask->op;
 	struct msg_kept msg;
 
-	err = ask_error_of(err, message, size);
-	if (err == 0 && (msg_kept_decode(message, size, &msg) != 0 ||
-				msg.generation != op->generation))
-		err = ERR_PROTOCOL;
+	err = kept_read(err, message, size, op->generation, &msg);
 	if (err == ERR_NO_SPACE || err == ERR_TOO_MANY)
-		taker_refused(node, ask->peer, run_of(op->size, op->key.size), err);
+		taker_refused(
+			node, ask->peer, master_run_bytes(op->size, op->key.size), err);
 	if (err == 0) {
 		op->keepers++;
 		node->cluster.stats.spread++;
@@ -197,7 +195,7 @@ static bool spread_has_nobody(struct node *node, struct op *op, uint64_t skipped
 static bool spread_to(struct node *node, struct op *op, const struct dir_entry *entry)
 {
 	uint64_t keep = keepers_places(node, entry), skipped = keep | op->refused;
-	uint64_t bytes = run_of(op->size, op->key.size);
+	uint64_t bytes = master_run_bytes(op->size, op->key.size);
 	unsigned lacking = (unsigned)op->replicas - op->keepers;
 
 	for (; lacking > 0; lacking--) {

@@ -128,7 +128,6 @@ static const struct counter cluster_counters[] = {
 	CLUSTER_COUNTER(announced),
 	CLUSTER_COUNTER(epochs),
 	CLUSTER_COUNTER(conflicts),
-	CLUSTER_COUNTER(unverified),
 	CLUSTER_COUNTER(fetches),
 	CLUSTER_COUNTER(fetched_bytes),
 	CLUSTER_COUNTER(fetches_joined),

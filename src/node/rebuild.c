@@ -102,7 +102,7 @@ static bool entry_is_of(const struct query *query)
 
 static bool look_up(struct node *node, const struct held *held, query_done_fn done)
 {
-	const struct dir_id id = {{held->id.word[0], held->id.word[1]}};
+	const struct dir_id id = dir_id_of(&held->id);
 	struct query *query = query_new(node, DIR_OP_LOOKUP, &id);
 
 	if (query == NULL)
@@ -136,7 +136,7 @@ static void claim(struct node *node, const struct held *held, uint64_t dead)
 {
 	struct errand errand = {
 		.kind = ERRAND_HAND_OVER,
-		.id = {{held->id.word[0], held->id.word[1]}},
+		.id = dir_id_of(&held->id),
 		.generation = held->generation,
 		.node = dead,
 	};
@@ -280,10 +280,7 @@ static void rebuild_answered(
 	struct msg_kept msg;
 
 	CHECK(rebuild->state == REBUILD_ASK);
-	err = ask_error_of(err, message, size);
-	if (err == 0 && (msg_kept_decode(message, size, &msg) != 0 ||
-				msg.generation != rebuild->held.generation))
-		err = ERR_PROTOCOL;
+	err = kept_read(err, message, size, rebuild->held.generation, &msg);
 	if (err == 0) {
 		node->cluster.stats.rebuilt++;
 		node->cluster.stats.rebuilt_bytes += rebuild->held.size;
@@ -335,7 +332,7 @@ static void rebuild_has_key(struct node *node, struct rebuild *rebuild)
 	uint64_t skipped = rebuild->keepers | rebuild->refused;
 	uint32_t place;
 
-	rebuild->bytes = run_of(rebuild->held.size, rebuild->key_size);
+	rebuild->bytes = master_run_bytes(rebuild->held.size, rebuild->key_size);
 	place = taker_choose(node, 0, skipped | ~rebuild->copies);
 	if (place == PEER_LIMIT)
 		place = taker_choose(node, rebuild->bytes, skipped);

@@ -151,7 +151,7 @@ static void held_announce(struct node *node, const struct held *held,
 {
 	const struct errand errand = {
 		.kind = ERRAND_ANNOUNCE,
-		.id = {{held->id.word[0], held->id.word[1]}},
+		.id = dir_id_of(&held->id),
 		.generation = held->generation,
 		.key = key,
 		.key_size = key_size,
@@ -218,10 +218,7 @@ static void swapout_answered(
 	struct msg_kept msg = {.generation = 0};
 
 	CHECK(swapout->busy);
-	err = ask_error_of(err, message, size);
-	if (err == 0 && (msg_kept_decode(message, size, &msg) != 0 ||
-				msg.generation != swapout->held.generation))
-		err = ERR_PROTOCOL;
+	err = kept_read(err, message, size, swapout->held.generation, &msg);
 	if (err == 0)
 		pass_reads(node, swapout, &msg, ask->peer);
 	else

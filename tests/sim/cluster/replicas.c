@@ -22,7 +22,7 @@
 
 static uint64_t run_of_put(const struct sim *sim, const struct put *put)
 {
-	return run_of(put->size, sim->ledger.keys[put->key].size);
+	return master_run_bytes(put->size, sim->ledger.keys[put->key].size);
 }
 
 /* A copy in the room that is kept for loads, which nobody moves out of it. */
