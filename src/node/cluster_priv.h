@@ -941,8 +941,8 @@ uint64_t keepers_dead(const struct node *node, const struct dir_entry *entry);
 
 /* Something has fewer keepers than it is to have, and nobody took it when it was offered. */
 void rebuild_is_short(struct node *node);
-/* By that call this node has become a keeper in the place of another, which may have found nobody
- * for what is lacking beside it, and sees to that no more. */
+/* By that call this node has become a keeper: in the place of another, which may have found nobody
+ * for what is lacking beside it, and sees to that no more; or of what nobody is left to see to. */
 void rebuild_has_taken(struct node *node, const struct dir_call *call);
 /* A peer can be asked, which may take what is short. */
 void rebuild_peer_is_up(struct node *node);

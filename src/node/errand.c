@@ -158,10 +158,12 @@ static void errand_settle(
 	if (errand->kind == ERRAND_ANNOUNCE)
 		announce_settle(
 			node, query, (struct msg_bytes){errand->key, errand->key_size});
-	if (errand->kind == ERRAND_HAND_OVER && call->verdict == DIR_DONE) {
+	if (errand->kind == ERRAND_HAND_OVER && call->verdict == DIR_DONE)
 		role_is_taken(node, errand->node);
+	/* Whoever looked at the entry before found that this node does not keep it. */
+	if ((errand->kind == ERRAND_HAND_OVER || errand->kind == ERRAND_ANNOUNCE) &&
+		call->verdict == DIR_DONE)
 		rebuild_has_taken(node, call);
-	}
 	/* The entry has another generation, or another keeper, or was forgotten. */
 	if (errand->kind == ERRAND_HAND_OVER && call->verdict != DIR_DONE) {
 		struct errand announce = *errand;

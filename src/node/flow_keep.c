@@ -246,7 +246,7 @@ static void keep_asked(struct node *node, struct op *op)
 	err = op->query->ended ? call->err : ERR_UNAVAILABLE;
 	if (err == 0 && call->verdict != DIR_DONE && !PLANTED(HANDED_REMOVED))
 		err = call->verdict == DIR_EXISTS ? ERR_EXISTS : ERR_NOT_FOUND;
-	if (err == 0)
+	if (err == 0 && op->from != 0) /* else whoever asks sees to it */
 		rebuild_has_taken(node, call);
 	query_leave(node, op, NULL);
 	op->state = KEEPS_ASK;

@@ -74,14 +74,14 @@ void rebuild_has_taken(struct node *node, const struct dir_call *call)
 	const struct dir_entry *before = &call->entry;
 	uint32_t living = 1; /* this one */
 
-	for (uint32_t i = 0; call->from != 0 && i < before->holder_count; i++) {
+	for (uint32_t i = 0; i < before->holder_count; i++) {
 		const struct dir_holder *holder = &before->holders[i];
 
 		living += holder->role == DIR_KEEPER && holder->node != call->from &&
 			  holder->node != node->cluster.id &&
 			  holder_life(node, holder) != LIFE_GONE;
 	}
-	if (call->from != 0 && living < before->wanted)
+	if (living < before->wanted)
 		rebuild_is_short(node);
 }
 

@@ -908,18 +908,23 @@ static void test_role_was_taken_before(void **state)
 
 /* ---- claims -------------------------------------------------------------- */
 
-static struct guest copy_of(unsigned peer)
+static struct guest copy_of_wanted(unsigned peer, uint16_t wanted)
 {
 	struct guest guest = guest_of();
 
-	peer_has(peer, 1);
+	peer_has(peer, wanted);
 	get(&guest, KEY);
-	gives_wanted(peer, 1);
+	gives_wanted(peer, wanted);
 	want_object(&guest, SMALL);
 	assert_false(is_kept(KEY));
 	turn(SECOND);
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
 	return guest;
+}
+
+static struct guest copy_of(unsigned peer)
+{
+	return copy_of_wanted(peer, 1);
 }
 
 static void test_copy_of_a_dead_keeper_is_claimed(void **state)
@@ -1061,6 +1066,75 @@ static void test_removed_before_it_is_claimed(void **state)
 	turn(SECOND);
 	assert_null(slot_of(KEY));
 	assert_int_equal(entry_of(KEY), 0);
+}
+
+/* Only who looks the key up is answered. */
+static void directory_answers_of(const char *key)
+{
+	struct dir_id id = id_of(key);
+
+	dir_mem_set_now(fake.mem, world.now_ns);
+	list_for_each_safe (at, &fake.port.queued) {
+		struct dir_call *call = container_of(at, struct dir_call, list_entry);
+
+		if (call->op != DIR_OP_LOOKUP || !dir_id_is(&call->id, &id))
+			continue;
+		assert_int_equal(dir_mem_apply(&fake.port, call), 0);
+		dir_mem_answer(&fake.port, call);
+		return;
+	}
+	fail_msg("nothing is asked of %s", key);
+}
+
+/* What this node keeps from now on is looked at before the directory hears of that. */
+static void is_claimed_and_looked_at(bool is_named)
+{
+	if (!is_named)
+		peer_has_no_more(0, KEY, GENERATION);
+	peer_goes(0);
+	turn(2 * SECOND + 900 * MS);
+	hold_directory();
+	turn(SECOND);
+	while (!is_kept(KEY))
+		directory_answers();
+	turn(MS);
+	directory_answers_of(KEY);
+	settle();
+	if (is_named)
+		peer_has_no_more(0, KEY, GENERATION);
+	let_directory_go();
+	turn(SECOND);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	assert_int_equal(count_keeps(), 0);
+}
+
+static void want_another_keeper(unsigned peer)
+{
+	turn(SECOND);
+	assert_int_equal(want_keep(peer).from, 0);
+	peer_takes(peer);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, peer_id(peer)), DIR_KEEPER);
+}
+
+/* The directory has forgotten who kept it. */
+static void test_claimed_from_nobody_it_gets_another_keeper(void **state)
+{
+	(void)state;
+	(void)copy_of_wanted(0, 2);
+	credit(1, MIB);
+	is_claimed_and_looked_at(false);
+	want_another_keeper(1);
+}
+
+/* It is a keeper by its announcement. */
+static void test_claimed_from_one_that_was_none_it_gets_another_keeper(void **state)
+{
+	(void)state;
+	(void)copy_of_wanted(0, 2);
+	credit(1, MIB);
+	is_claimed_and_looked_at(true);
+	want_another_keeper(1);
 }
 
 static void test_directory_is_away_when_it_is_claimed(void **state)
@@ -1258,24 +1332,6 @@ static bool is_being_rebuilt(const char *key)
 	return false;
 }
 
-/* Only who keeps the key is answered. */
-static void directory_answers_of(const char *key)
-{
-	struct dir_id id = id_of(key);
-
-	dir_mem_set_now(fake.mem, world.now_ns);
-	list_for_each_safe (at, &fake.port.queued) {
-		struct dir_call *call = container_of(at, struct dir_call, list_entry);
-
-		if (call->op != DIR_OP_LOOKUP || !dir_id_is(&call->id, &id))
-			continue;
-		assert_int_equal(dir_mem_apply(&fake.port, call), 0);
-		dir_mem_answer(&fake.port, call);
-		return;
-	}
-	fail_msg("nothing is asked of %s", key);
-}
-
 /* Without letting anything else happen. */
 static void lacking_comes(unsigned peer, const char *key)
 {
@@ -1386,6 +1442,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_keeper_is_back_before_it_is_claimed),
 	AMONG_PEERS(test_of_two_claimants_one_keeps_it),
 	AMONG_PEERS(test_removed_before_it_is_claimed),
+	AMONG_PEERS(test_claimed_from_nobody_it_gets_another_keeper),
+	AMONG_PEERS(test_claimed_from_one_that_was_none_it_gets_another_keeper),
 	AMONG_PEERS(test_directory_is_away_when_it_is_claimed),
 	AMONG_PEERS(test_role_comes_back_from_a_dead_claimant),
 	AMONG_PEERS(test_role_is_not_taken_back_twice),
