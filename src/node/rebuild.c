@@ -21,6 +21,7 @@
  *         '--enough        '--busy, or the rate is spent--'
  *
  *   LACKING, of one whose bytes were spoiled where it was kept--> FILL, of this one alone
+ *     --it is looked up already, maybe as it was before--> FILL, in a while
  *
  * While a node is suspect, until the claims that follow are made, the core lets go of no
  * softpin copy: it may be the last. That is for SPARE_NS at most from when the last became so.
@@ -664,7 +665,8 @@ static void rebuild_one(struct node *node, const struct held *held)
 		return;
 	if (rebuilder_of(node)->pass == REBUILD_OFF)
 		pass_of_none(node);
-	if (!rebuild_begin(node, held))
+	/* What it was looked up for before may have been answered before. */
+	if (rebuild_of(node, held) != NULL || !rebuild_begin(node, held))
 		rebuild_is_short(node);
 }
 

@@ -1397,6 +1397,32 @@ static void test_one_whose_bytes_are_spoiled_elsewhere_is_ahead_of_the_walk(void
 	assert_int_equal(count_keeps(), REBUILDS_AT_ONCE - 1); /* each once */
 }
 
+/* What it is looked up for then was decided before. */
+static void test_one_whose_bytes_are_spoiled_elsewhere_while_it_is_looked_up(void **state)
+{
+	uint64_t generation;
+
+	(void)state;
+	put_on_two(0);
+	generation = entry_of(KEY);
+	credit(1, MIB);
+	link_opens(0);
+	hold_directory();
+	lacking_comes(0, KEY);
+	settle();
+	assert_true(is_being_rebuilt(KEY));
+	directory_decides();
+	peer_has_no_more(0, KEY, generation);
+	lacking_comes(0, KEY);
+	let_directory_go();
+	assert_false(is_being_rebuilt(KEY));
+	assert_int_equal(count_keeps(), 0);
+	turn(3 * SECOND);
+	assert_int_equal(want_keep(1).from, 0);
+	peer_takes(1);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
+}
+
 static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_put_ends_when_two_keep_it),
 	AMONG_PEERS(test_put_in_two_steps),
@@ -1450,6 +1476,7 @@ static const struct CMUnitTest tests[] = {
 	DISK_AMONG_PEERS(test_spoiled_bytes_are_read_from_the_other_and_it_is_told),
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for),
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_ahead_of_the_walk),
+	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_while_it_is_looked_up),
 	AMONG_PEERS(test_copy_that_may_be_the_last_is_spared),
 	AMONG_PEERS(test_copy_is_spared_for_a_while_only),
 	AMONG_PEERS(test_copies_are_spared_anew_when_another_peer_goes),
