@@ -14,7 +14,8 @@
  * Of what several nodes are to keep it takes nobody's role beside its own, unless that one is to go
  * all the same. What this node is offering to a peer itself it takes over from nobody, until the
  * peer has answered: the giver may have become a keeper by that very offer. Of what is being removed
- * by its prefix (swept.c) it takes over nothing: TOO_MANY, and the giver removes it.
+ * by its prefix (swept.c) it takes over nothing: REMOVED, and the giver removes it. That may be so
+ * for long, so nobody asks again at once.
  *
  * The slot says that the object is kept before the directory does: killed between the two, this
  * node announces it as a keeper, and becomes secondary if the giver is one still. The giver
@@ -392,7 +393,7 @@ static bool keep_is_swept(struct node *node, struct op *op)
 		return false;
 	fetch_leave(node, op);
 	node->cluster.stats.keeps_refused++;
-	keep_fail(node, op, ERR_TOO_MANY, "all under its prefix is being removed");
+	keep_fail(node, op, ERR_REMOVED, "all under its prefix is being removed");
 	return true;
 }
 

@@ -225,7 +225,7 @@ static void test_takes_over_nothing_that_is_being_removed(void **state)
 	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
 	prefix_is_removed_by(1, "k", GENERATION + 1);
 	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
-	want_refusal(CHANNEL, ERR_TOO_MANY);
+	want_refusal(CHANNEL, ERR_REMOVED);
 	assert_int_equal(count_asks(0, MSG_TYPE_REPLICA_ASK), 0);
 	assert_int_equal(cluster()->stats.keeps_refused, 1);
 	/* Nor if a reader has brought a copy here since. */
@@ -233,7 +233,7 @@ static void test_takes_over_nothing_that_is_being_removed(void **state)
 	gives(0, GENERATION, SMALL);
 	want_object(&guest, SMALL);
 	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
-	want_refusal(CHANNEL, ERR_TOO_MANY);
+	want_refusal(CHANNEL, ERR_REMOVED);
 	assert_false(is_kept(KEY));
 	assert_int_equal(role_in(KEY, peer_id(0)), DIR_KEEPER);
 	/* By then that is over, or has failed. */
@@ -262,7 +262,7 @@ static void test_removed_by_prefix_before_the_bytes_come(void **state)
 	keeps(0, KEY, GENERATION, SMALL, DIR_SOFTPIN);
 	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
 	prefix_is_removed_by(1, "k", GENERATION + 1);
-	want_refusal(CHANNEL, ERR_TOO_MANY);
+	want_refusal(CHANNEL, ERR_REMOVED);
 	gives(0, GENERATION, SMALL);
 	assert_null(slot_of(KEY));
 	assert_int_equal(count_asks(0, MSG_TYPE_REPLICA_ASK), 0);
@@ -278,7 +278,7 @@ static void test_takes_over_nothing_that_it_is_removing(void **state)
 	SEND(guest.lane, remove_prefix, .prefix = text("k"));
 	settle();
 	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
-	want_refusal(CHANNEL, ERR_TOO_MANY);
+	want_refusal(CHANNEL, ERR_REMOVED);
 	for (unsigned i = 0; i < PEERS; i++)
 		REPLY(want_ask(i, MSG_TYPE_DROP_PREFIX), done, .generation = 0);
 	settle();
@@ -300,7 +300,7 @@ static void test_many_prefixes_are_removed(void **state)
 	prefix_is_removed_by(1, "k", GENERATION + 1);
 	assert_int_equal(cluster()->swept_count, 1024);
 	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
-	want_refusal(CHANNEL, ERR_TOO_MANY);
+	want_refusal(CHANNEL, ERR_REMOVED);
 	turn(60 * SECOND);
 	ask_keep(CHANNEL, KEY, GENERATION, SMALL);
 	assert_int_equal(cluster()->swept_count, 0);

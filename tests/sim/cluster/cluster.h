@@ -664,6 +664,8 @@ void judge_entry(struct sim *sim, const struct dir_id *id, const struct dir_entr
 /* An object that fewer nodes keep than are to; `helped`: though others could. NULL: there is
  * none. */
 const struct put *put_find_short(const struct sim *sim, bool helped);
+/* Until when a node takes it for one that is being removed by its prefix; 0: none does. */
+uint64_t put_swept_until(const struct sim *sim, const struct put *put);
 
 /* ---- keep.c -------------------------------------------------------------- */
 

@@ -212,6 +212,9 @@ static void settle_until(struct sim *sim, uint64_t until_ns)
 		const char *busy = sim_is_busy(sim, &host);
 		const struct put *put = put_find_short(sim, true);
 
+		if (put != NULL)
+			until_ns = MAX(
+				until_ns, put_swept_until(sim, put) + SIM_SETTLE_NS);
 		if (sim->now_ns > until_ns && busy == NULL && put != NULL)
 			sim_fail(sim,
 				"nothing fails, and put %" PRIu64

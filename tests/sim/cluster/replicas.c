@@ -44,6 +44,26 @@ static bool has_hole(const struct host *host, uint64_t bytes)
 	return use.largest_hole >= bytes;
 }
 
+/* The clock of who asked for that may be ahead, and not all have heard of it. */
+uint64_t put_swept_until(const struct sim *sim, const struct put *put)
+{
+	const struct ledger_key *key = &sim->ledger.keys[put->key];
+	uint64_t until = 0;
+
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		if (!host_is_up(&sim->hosts[i]))
+			continue;
+		list_for_each (at, &sim->hosts[i].world.node->cluster.swept) {
+			const struct swept *swept = container_of(at, struct swept, entry);
+
+			if (put->generation < swept->before && key->size >= swept->size &&
+				memcmp(key->bytes, swept->prefix, swept->size) == 0)
+				until = MAX(until, swept->until_ns);
+		}
+	}
+	return until;
+}
+
 /* Of a node that does not keep it yet. */
 static bool could_keep(const struct host *host, const struct put *put)
 {
@@ -75,7 +95,8 @@ static bool level_is_excused(
 	return put->repeated || call->timeout_ns < SHORT_NS || sim->profile.is_tight ||
 	       sim->profile.short_leases || trouble_was(sim, since, sim->now_ns) ||
 	       put_may_have_ended(sim, put, sim->now_ns) ||
-	       put_may_have_expired(put, sim->now_ns) || !all_could_keep(sim, put);
+	       put_may_have_expired(put, sim->now_ns) || !all_could_keep(sim, put) ||
+	       put_swept_until(sim, put) > since;
 }
 
 void judge_level(
