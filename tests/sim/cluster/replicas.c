@@ -170,10 +170,27 @@ void judge_keepers(struct sim *sim, const struct put *put, unsigned keepers)
 		put->losses, keepers);
 }
 
+/* What is on the disk alone, while a directory that has forgotten has others as its keepers, stays
+ * kept there until a reader comes (node/yield.c). */
+static bool waits_for_reader(const struct sim *sim, const struct put *put)
+{
+	if (sim->registry.forgot_ns <= put->acked_ns)
+		return false;
+	for (unsigned i = 0; i < sim->profile.hosts; i++) {
+		const struct host *host = &sim->hosts[i];
+		struct index_key key = sim_key(host, put->key);
+
+		if (host_is_up(host) && host_keeps(host, put->key, put->generation) &&
+			master_find(&host->world.node->master, &key) == SLOT_NONE)
+			return true;
+	}
+	return false;
+}
+
 /* Who finds that there are enough gives the role up. */
 void judge_excess(struct sim *sim, struct put *put, unsigned keepers)
 {
-	if (keepers <= MAX(put->replicas, 1u)) {
+	if (keepers <= MAX(put->replicas, 1u) || waits_for_reader(sim, put)) {
 		put->many_ns = 0;
 		return;
 	}
