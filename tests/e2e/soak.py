@@ -243,12 +243,16 @@ class Faults:
         self.note("of", *(node.name for node in nodes))
         return nodes
 
+    # What a node has not announced yet to a directory that has forgotten counts as free once the node was away for 3 s,
+    # says the manual, and a sanitized daemon may need more than that to be back.
+    def all_is_announced(self):
+        for node in self.cluster:
+            until(node.directory_is_complete, f"{node.name} has announced what it has")
+
     def daemon_killed(self):
         node, = self.some_nodes(1)
         self.moves.ends(node)
-        # What it has not announced yet to a directory that has forgotten counts as free 3 s later, says the manual,
-        # and a sanitized daemon may need more than that to be back.
-        until(node.directory_is_complete, f"{node.name} has announced what it has")
+        self.all_is_announced()
         node.kill()
         return node.start
 
@@ -258,10 +262,12 @@ class Faults:
         return node.resume
 
     def directory_killed(self):
+        self.all_is_announced()
         self.cluster.directory.kill()
         return self.cluster.directory.start
 
     def directory_emptied(self):
+        self.all_is_announced()
         self.cluster.directory.ask("FLUSHALL")
         return lambda: None
 
