@@ -201,6 +201,25 @@ static void unlisted_is_gone(
 		domain_failed(node, query->call.domain);
 }
 
+/* It has come to be kept here meanwhile, and the directory may have heard of that before. */
+static void announced_as_copy(
+	struct node *node, const struct query *query, struct msg_bytes key)
+{
+	const struct errand errand = {
+		.kind = ERRAND_ANNOUNCE,
+		.id = query->call.id,
+		.generation = query->held.generation,
+		.key = key.data,
+		.key_size = (uint32_t)key.size,
+	};
+	uint32_t slot;
+
+	if (key.data != NULL && master_held_find(&node->master, &query->held, &slot) &&
+		slot != SLOT_NONE &&
+		(node->share->slots[slot].flags & SLOT_SECONDARY) == 0)
+		errand_add(node, &errand);
+}
+
 static void announced(struct node *node, const struct query *query, struct msg_bytes key)
 {
 	const struct held *held = &query->held;
@@ -223,7 +242,9 @@ static void announced(struct node *node, const struct query *query, struct msg_b
 	case DIR_ABSENT:
 	case DIR_EXISTS:
 		master_held_list(&node->master, held);
-		if (!held->secondary) {
+		if (held->secondary) {
+			announced_as_copy(node, query, key);
+		} else {
 			swapout_overtaken(node, query);
 			yield_run(node, query, key);
 		}

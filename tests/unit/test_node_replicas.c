@@ -945,6 +945,21 @@ static void test_copy_of_a_dead_keeper_is_claimed(void **state)
 	assert_true(is_kept(KEY));
 }
 
+/* As a copy it is announced later than it was claimed, and was read earlier. */
+static void test_copy_is_claimed_while_it_is_announced(void **state)
+{
+	(void)state;
+	(void)copy_of(0);
+	peer_has_no_more(0, KEY, GENERATION);
+	hold_directory();
+	dir_mem_tell(&fake.port, 0);
+	settle();
+	assert_int_equal(master_keep(node_master(world.node), master_find_key(KEY)), 0);
+	let_directory_go();
+	assert_true(is_kept(KEY));
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+}
+
 /* What it is about to claim goes to another as well, before it says that it is empty. */
 static void test_drained_node_ends_its_claims(void **state)
 {
@@ -1463,6 +1478,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_role_is_left_to_nobody_who_is_silent),
 	AMONG_PEERS(test_role_was_taken_before),
 	AMONG_PEERS(test_copy_of_a_dead_keeper_is_claimed),
+	AMONG_PEERS(test_copy_is_claimed_while_it_is_announced),
 	AMONG_PEERS(test_drained_node_ends_its_claims),
 	AMONG_PEERS(test_copy_is_not_claimed_while_a_keeper_lives),
 	AMONG_PEERS(test_keeper_is_back_before_it_is_claimed),
