@@ -1043,6 +1043,10 @@ void holders_drop(struct node *node, const void *key, uint32_t key_size,
 /* The same for one that gave way to an older object: the directory gets no tombstone. */
 void holders_give_way(struct node *node, const void *key, uint32_t key_size,
 	const struct dir_entry *entry);
+/* What a TAKE_OUT took out. With no tombstone in the directory nobody keeps one: who keeps the object
+ * may be away, and unknown to it. */
+void holders_end(struct node *node, const void *key, uint32_t key_size,
+	const struct dir_call *call);
 /* All that is up is to end whatever has the key, and so does this node. */
 void drop_everywhere(struct node *node, const void *key, uint32_t key_size);
 

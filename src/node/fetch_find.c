@@ -181,7 +181,7 @@ static void fetch_clear_done(
 		fetch_stopped(node, fetch); /* it has changed: they look again */
 		return;
 	}
-	holders_drop(node, fetch->key, fetch->key_size, &call->entry);
+	holders_end(node, fetch->key, fetch->key_size, call);
 	fetch->again = true; /* who waits for the key is not known to the directory yet */
 	fetch_is_absent(node, fetch);
 }
@@ -350,7 +350,8 @@ static void fetch_has_no_source(struct node *node, struct fetch *fetch)
 			fetch_have(node, fetch);
 	} else if (softpin && sources->lost) {
 		fetch_fail(node, fetch, fetch->unreached ? ERR_UNAVAILABLE : ERR_LOST);
-	} else if (sources->missing && !fetch->refreshed) {
+	} else if ((sources->missing && !fetch->refreshed) ||
+		   (!fetch->complete && fetch->unreached)) {
 		fetch_is_unsettled(node, fetch);
 	} else {
 		fetch_clear(node, fetch);

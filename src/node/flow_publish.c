@@ -473,7 +473,7 @@ static bool publish_cleared(struct node *node, struct op *op, bool *ret_publishe
 
 	/* Who could not be asked may have it still. */
 	if (call->verdict == DIR_DONE)
-		holders_drop(node, op->key.data, op->key.size, &call->entry);
+		holders_end(node, op->key.data, op->key.size, call);
 	query_free(node, op->query);
 	if (is_kept)
 		return publish_again(

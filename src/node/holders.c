@@ -263,6 +263,15 @@ void holders_give_way(struct node *node, const void *key, uint32_t key_size,
 	holders_bury(node, key, key_size, entry, GRAVE_GAVE_WAY);
 }
 
+void holders_end(struct node *node, const void *key, uint32_t key_size,
+	const struct dir_call *call)
+{
+	if (call->lost)
+		holders_give_way(node, key, key_size, &call->entry);
+	else
+		holders_drop(node, key, key_size, &call->entry);
+}
+
 void drop_everywhere(struct node *node, const void *key, uint32_t key_size)
 {
 	for (uint32_t place = 0; place < PEER_LIMIT; place++) {

@@ -462,6 +462,56 @@ static void test_forgotten_copy_and_all_are_asked_when_it_fails(void **state)
 	want_object(&guest, SMALL);
 }
 
+/* One who cannot say now may keep it: it stays in the directory, and nobody is told that it is not
+ * there. */
+static void test_forgotten_copy_and_one_does_not_say(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	directory_forgets(0);
+	keeps(1, KEY, 100, SMALL, DIR_SOFTPIN);
+	get(&guest, KEY);
+	for (int i = 0; i < 2; i++) {
+		reply_error(want_ask(1, MSG_TYPE_REPLICA_ASK), ERR_NOT_FOUND);
+		settle();
+	}
+	reply_error(want_ask(0, MSG_TYPE_HAVE), ERR_TOO_MANY);
+	reply_error(want_ask(1, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	reply_error(want_ask(2, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	settle();
+	want_nothing(guest.lane);
+	assert_int_equal(entry_of(KEY), 100);
+}
+
+/* Who had a copy is told to end it, and keeps no tombstone: who keeps the object may be back. */
+static void test_copy_without_a_keeper_is_taken_out(void **state)
+{
+	struct guest guest = guest_of();
+	struct msg_drop drop;
+	struct fake_ask *ask;
+
+	(void)state;
+	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_ANNOUNCE,
+					       .id = id_of(KEY),
+					       .generation = 100,
+					       .size = SMALL,
+					       .flags = DIR_SOFTPIN,
+					       .wanted = 1,
+					       .role = DIR_SECONDARY}),
+		DIR_DONE);
+	get(&guest, KEY);
+	for (int i = 0; i < 2; i++) {
+		reply_error(want_ask(1, MSG_TYPE_REPLICA_ASK), ERR_NOT_FOUND);
+		settle();
+	}
+	ask = want_ask(1, MSG_TYPE_DROP);
+	assert_int_equal(msg_drop_decode(ask->bytes, ask->size, &drop), 0);
+	assert_int_equal(drop.generation, 100);
+	assert_int_equal(drop.before, 0);
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+}
+
 /* ---- STAT ---------------------------------------------------------------- */
 
 static void ask_stat(struct guest *guest, const char *key)
@@ -623,6 +673,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_forgotten_all_are_asked_and_nobody_has_it),
 	AMONG_PEERS(test_forgotten_and_one_cannot_be_asked),
 	AMONG_PEERS(test_forgotten_copy_and_all_are_asked_when_it_fails),
+	AMONG_PEERS(test_forgotten_copy_and_one_does_not_say),
+	AMONG_PEERS(test_copy_without_a_keeper_is_taken_out),
 	AMONG_PEERS(test_stat_of_what_another_node_has),
 	AMONG_PEERS(test_stat_without_the_directory),
 	AMONG_PEERS(test_stat_of_what_is_lost),
