@@ -58,17 +58,9 @@ static int durable_failure(const struct node *node, const struct op *op)
 	return use.free + use.cache_bytes < op->size ? ERR_NO_SPACE : ERR_TIMEOUT;
 }
 
-static void durable_undo(struct node *node, struct op *op, int err)
-{
-	op->failure = err;
-	op->deadline = time_after(node_now(node), END_WAIT_NS);
-	if (master_remove(&node->master, &op->key, node_now(node)) == 0)
-		waiters_wake(node, op->key.hash);
-}
-
 static void durable_answer_failed(struct node *node, struct op *op)
 {
-	int err = op->failure;
+	int err = op->put_failure;
 	struct disk_use use;
 
 	node->stats.timeouts += err == ERR_TIMEOUT;
@@ -102,14 +94,14 @@ static bool durable_wait(struct node *node, struct op *op)
 	if (err == 0)
 		waiters_add(node, op);
 	else
-		durable_undo(node, op, err);
+		put_undo(node, op, err);
 	return err == 0;
 }
 
 void durable_run(struct node *node, struct op *op)
 {
-	if (op->failure == 0 && durable_wait(node, op))
+	if (op->put_failure == 0 && durable_wait(node, op))
 		return;
-	if (!end_waits(node, op))
+	if (op->undoing ? put_undo_run(node, op) : !end_waits(node, op))
 		durable_answer_failed(node, op);
 }

@@ -171,7 +171,7 @@ static void put_wait_key(struct node *node, struct op *op, uint64_t now)
 	} else if (put_undoes_earlier(node, op)) {
 		op->state = PUTS_SAVING;
 		op->saves = true;
-		op->failure = ERR_TIMEOUT;
+		op->put_failure = ERR_TIMEOUT;
 		op->deadline = time_after(now, END_WAIT_NS);
 		durable_run(node, op);
 	} else {
@@ -328,6 +328,37 @@ static void put_is_ready(struct node *node, struct op *op)
 	op->replicas = slot->wanted;
 	op->keepers = op->replicas > 1 ? 1 : 0;
 	op->spread_until = op->deadline;
+}
+
+/* It ends as by its owner's remove. But an older object, of a keeper that the directory has not heard
+ * of since it forgot, does not end with it. */
+void put_undo(struct node *node, struct op *op, int err)
+{
+	uint64_t now = node_now(node), generation;
+
+	op->put_failure = err;
+	op->undoing = true;
+	op->ends = op->generation;
+	op->began = now;
+	op->deadline = time_after(now, END_WAIT_NS);
+	if (!node->cluster.there) {
+		if (master_end_generation(
+			    &node->master, &op->key, op->ends, now, &generation) == 0)
+			waiters_wake(node, op->key.hash);
+		return;
+	}
+	op->cluster_state = 0;
+	op->gives_way = !directory_knows_all(node, &op->id);
+	op->found = op->unreached = false;
+	op->unreached_peers = 0;
+}
+
+bool put_undo_run(struct node *node, struct op *op)
+{
+	if (node->cluster.there && !removal_run(node, op))
+		return false;
+	op->deadline = time_after(op->began, END_WAIT_NS);
+	return !end_waits(node, op);
 }
 
 void put_is_saved(struct node *node, struct op *op)
@@ -487,16 +518,24 @@ void put_run(struct node *node, struct op *op)
 		;
 }
 
+/* True: there is nothing else to give back. */
+static bool put_leaves(struct node *node, struct op *op)
+{
+	waiters_del(op);
+	if (op->undoing && node->cluster.there)
+		removal_cancel(node, op);
+	else if (op->state == PUTS_SPREADING)
+		spread_cancel(node, op);
+	return op->undoing || op->state == PUTS_SPREADING;
+}
+
 void put_cancel(struct node *node, struct op *op)
 {
 	uint32_t slot = op->slot;
 	uint64_t hash;
 
-	waiters_del(op);
-	if (op->state == PUTS_SPREADING) {
-		spread_cancel(node, op);
+	if (put_leaves(node, op))
 		return;
-	}
 	publish_cancel(node, op, true);
 	if (op->ticket.state != TICKET_IDLE)
 		master_room_cancel(&node->master, &op->ticket);
@@ -555,11 +594,8 @@ void put_end_run(struct node *node, struct op *op)
  * asks again over another. */
 void put_end_cancel(struct node *node, struct op *op)
 {
-	waiters_del(op);
-	if (op->state == PUTS_SPREADING) {
-		spread_cancel(node, op);
+	if (put_leaves(node, op))
 		return;
-	}
 	publish_cancel(node, op, false);
 	if (op->failed && op->slot != SLOT_NONE && op->slot < node_slots(node))
 		put_cancel(node, op);

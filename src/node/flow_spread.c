@@ -40,13 +40,15 @@ void spread_begin(struct op *op)
 
 static void spread_answer_failed(struct node *node, struct op *op)
 {
-	int err = op->spread_failure;
+	int err = op->put_failure;
+	char key[NODE_KEY_TEXT];
 
 	node->stats.timeouts++;
 	op_error(node, op, err,
-		"not put, since %u of %u nodes came to keep it: %s; of %" PRIu32
-		" other nodes that are up",
-		op->keepers, op->replicas,
+		"not put, since %u of %u nodes came to keep the key %s of %" PRIu64
+		" bytes: %s; of %" PRIu32 " other nodes that are up",
+		op->keepers, op->replicas, key_text(op->key.data, op->key.size, key),
+		op->size,
 		err == ERR_NO_SPACE        ? "the others have no room for it"
 		: err == ERR_NOT_SUPPORTED ? "the others have no disk (--disk)"
 					   : "no other could be asked in time",
@@ -62,22 +64,11 @@ static void spread_done(struct node *node, struct op *op)
 	op_done(node, op, op->generation);
 }
 
-/* Nobody was told that it is there: it ends as by its owner's remove. But an older object, of a keeper
- * that the directory has not heard of since it forgot, does not end with it. */
 static bool spread_undo(struct node *node, struct op *op)
 {
 	asks_forget_all(node, op);
 	query_leave(node, op, NULL);
-	if (op->spread_failure == 0)
-		op->spread_failure = ERR_UNAVAILABLE;
-	op->cluster_state = 0;
-	op->undoing = true;
-	op->gives_way = !directory_knows_all(node, &op->id);
-	op->ends = op->generation;
-	op->began = node_now(node);
-	op->deadline = time_after(op->began, END_WAIT_NS);
-	op->found = op->unreached = false;
-	op->unreached_peers = 0;
+	put_undo(node, op, op->put_failure != 0 ? op->put_failure : ERR_UNAVAILABLE);
 	return true;
 }
 
@@ -95,7 +86,7 @@ static bool spread_is_kept_here(const struct node *node, const struct op *op)
 static bool spread_end(struct node *node, struct op *op)
 {
 	if (op->required && PLANTED(KEPT_REFUSED)) {
-		op->spread_failure = ERR_UNAVAILABLE;
+		op->put_failure = ERR_UNAVAILABLE;
 		asks_forget_all(node, op);
 		query_leave(node, op, NULL);
 		spread_answer_failed(node, op);
@@ -128,9 +119,9 @@ static void spread_answered(
 		op->spread_busy = true;
 	} else if (err != ERR_EXISTS) {
 		op->refused |= 1ull << ask->peer;
-		op->spread_failure = err == ERR_NO_SPACE || err == ERR_NOT_SUPPORTED
-					     ? err
-					     : ERR_UNAVAILABLE;
+		op->put_failure = err == ERR_NO_SPACE || err == ERR_NOT_SUPPORTED
+					  ? err
+					  : ERR_UNAVAILABLE;
 	}
 	if (list_is_empty(&op->asks))
 		op_wake(node, op);
@@ -183,10 +174,10 @@ static bool spread_pause(struct node *node, struct op *op, uint64_t pause_ns)
 static bool spread_has_nobody(struct node *node, struct op *op, uint64_t skipped)
 {
 	/* One without a disk will not have one by then. */
-	if (!op->required || op->spread_failure == ERR_NOT_SUPPORTED)
+	if (!op->required || op->put_failure == ERR_NOT_SUPPORTED)
 		return spread_end(node, op);
 	if (peers_any_beside(node, skipped))
-		op->spread_failure = ERR_NO_SPACE;
+		op->put_failure = ERR_NO_SPACE;
 	op->refused = 0;
 	return spread_pause(node, op, BEAT_NS);
 }
@@ -303,16 +294,12 @@ void spread_run(struct node *node, struct op *op)
 	waiters_del(op); /* the unsettled */
 	while (!op->undoing && spread_step(node, op))
 		;
-	if (op->undoing && removal_run(node, op) && !end_waits(node, op))
+	if (op->undoing && put_undo_run(node, op))
 		spread_answer_failed(node, op);
 }
 
 void spread_cancel(struct node *node, struct op *op)
 {
-	if (op->undoing) {
-		removal_cancel(node, op);
-		return;
-	}
 	asks_forget_all(node, op);
 	query_leave(node, op, NULL);
 }

@@ -8,8 +8,7 @@
  *
  * An op is run, and each run ends in one of: it answered (and is gone), it waits for a
  * key, for room or for a timer, or, as a batch, for its items. What it waits for wakes it
- * by op_wake(), which only queues it: nothing runs an op from inside another's run but
- * batch_start(), for the items.
+ * by op_wake(), which only queues it: nothing runs an op from inside another's run.
  *
  *   node_on_message -> [ARRIVED] -> run ... wait ... run -> [REPLYING] -> answer, free
  *                          \____________ lane closed ____________/-> cancel, free
@@ -170,10 +169,11 @@ struct op {
 	bool keeperless;     /* the entry did not name who keeps what is removed */
 	bool disk_late; /* a record on another node's disk could not be deleted yet */
 	uint16_t replicas, keepers; /* of a put: nodes that are to keep it, and that do */
-	bool required, undoing;     /* so many, or it fails; that has happened */
-	bool gives_way;        /* what is removed, to what may be older: no tombstone */
-	bool spread_busy;      /* one who was asked has others to take over first */
-	int spread_failure;    /* why the last that refused did */
+	bool required;              /* so many, or it fails */
+	bool undoing;               /* it failed when it was READY, and ends again */
+	bool gives_way;   /* what is removed, to what may be older: no tombstone */
+	bool spread_busy; /* one who was asked has others to take over first */
+	int put_failure; /* why it fails when it was READY, or the last that refused did */
 	uint64_t refused;      /* places of those, a bit each */
 	uint64_t spread_until; /* its deadline, while others count */
 	uint64_t pause_ns;     /* none is asked before */
@@ -451,6 +451,11 @@ void put_end_failed(struct node *node, struct op *op, int err);
 
 /* A put is READY, and on disk if it is durable: it goes on to other nodes, or is answered. */
 void put_is_saved(struct node *node, struct op *op);
+/* A put that is READY fails with `err`: nobody was told that it is there. */
+void put_undo(struct node *node, struct op *op, int err);
+/* Go on with that. True: it has ended everywhere, and the op is to answer. False: it waits, or has
+ * answered otherwise. */
+bool put_undo_run(struct node *node, struct op *op);
 /* The last step of a put that is durable; op->key is its own or the message's. */
 void durable_run(struct node *node, struct op *op);
 

@@ -376,13 +376,7 @@ static void test_object_of_an_unknown_keeper_gets_a_grave(void **state)
 	struct guest guest = attach_settled();
 
 	(void)state;
-	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_ANNOUNCE,
-					       .id = id_of(KEY),
-					       .generation = 50,
-					       .flags = DIR_SOFTPIN,
-					       .wanted = 1,
-					       .role = DIR_SECONDARY}),
-		DIR_DONE);
+	peer_announces_copy(1, KEY, 50, 5);
 	send_remove(&guest, KEY);
 	reply_absent(0);
 	reply_done(1, 50);
@@ -431,13 +425,7 @@ static void test_forgotten_while_holders_are_told(void **state)
 	want_drop(1, KEY, 50);
 	dir_mem_flush(fake.mem, 0);
 	turn(SECOND);
-	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_ANNOUNCE,
-					       .id = id_of(KEY),
-					       .generation = 50,
-					       .flags = DIR_SOFTPIN,
-					       .wanted = 1,
-					       .role = DIR_SECONDARY}),
-		DIR_DONE);
+	peer_announces_copy(1, KEY, 50, 5);
 	reply_done(0, 50);
 	reply_done(1, 50);
 	assert_int_equal(want_done(guest.lane), 50);
@@ -1717,6 +1705,33 @@ static void test_put_waits_until_all_members_were_heard(void **state)
 	assert_true(want_done(guest.lane) > later);
 }
 
+/* ---- durable ------------------------------------------------------------- */
+
+/* It could be read until then, and was. */
+static void test_durable_put_that_fails_ends_everywhere(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	tier.trouble.io = 100;
+	SEND(guest.lane, put, .key = text(KEY), .op = ++guest.ops,
+		.flags = PUT_SOFTPIN | PUT_DURABLE, .timeout_ns = 10 * SECOND,
+		.value = text("value"));
+	settle();
+	generation = entry_of(KEY);
+	peer_copies(0, KEY, generation);
+	turn(100 * MS);
+	want_nothing(guest.lane);
+	want_drop(0, KEY, generation);
+	reply_done(0, generation);
+	tier.trouble.io = 0;
+	turn(3 * SECOND);
+	want_error(guest.lane, ERR_IO, "could not be made durable");
+	assert_int_equal(entry_of(KEY), 0);
+	(void)put_here(&guest, KEY, "again");
+}
+
 static void test_put_waits_for_a_dead_member_until_it_is_gone(void **state)
 {
 	struct guest guest = attach_settled();
@@ -1826,6 +1841,7 @@ static const struct CMUnitTest tests[] = {
 		test_what_is_here_is_announced_to_whom_this_node_meets,
 		setup_peers_one_unknown, teardown_peers),
 	DISK_AMONG_PEERS(test_answers_wait_for_the_disk),
+	DISK_AMONG_PEERS(test_durable_put_that_fails_ends_everywhere),
 	DISK_AMONG_PEERS(test_what_is_only_on_disk_and_replaces_another_has_that_ended),
 	AMONG_PEERS(test_client_may_not_drop),
 	AMONG_PEERS(test_link_breaks_under_a_drop),

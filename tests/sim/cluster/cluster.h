@@ -650,8 +650,8 @@ bool put_has_given_way(const struct sim *sim, const struct put *put);
 void judge_level(
 	struct host *host, struct put *put, const struct call *call, uint16_t keepers);
 /* It was refused after it was there, since too few came to keep it. */
-bool put_is_undone(const struct put *put, const struct call *call);
-void judge_undone(struct host *host, struct put *put, const struct call *call, int code);
+void judge_short(
+	struct host *host, const struct put *put, const struct call *call, int code);
 /* `keepers` keep it now: not too few, nor too many for long. */
 void judge_keepers(struct sim *sim, const struct put *put, unsigned keepers);
 void judge_excess(struct sim *sim, struct put *put, unsigned keepers);

@@ -6,6 +6,8 @@
 #include "base/check.h"
 #include "node/node_priv.h"
 
+#include <string.h>
+
 #define GONE_NS_TRUE (5 * NS_S)
 /* Its name lasts for 3 s by a clock that may be fast, and was renewed up to 1 s before the trouble
  * began: who has just started knows nothing but names. */
@@ -249,6 +251,24 @@ static bool has_another_deadline(const struct sim *sim, const struct put *put)
 	return trouble_was_between(sim, SIM_HOSTS, put->host, put->began_ns, sim->now_ns);
 }
 
+/* What failed only the text tells. */
+static bool says(const struct call *call, const char *what)
+{
+	struct msg_error error;
+
+	return call->reply != NULL &&
+	       msg_error_decode(call->reply->bytes, call->reply->size, &error) == 0 &&
+	       memmem(error.text.data, error.text.size, what, strlen(what)) != NULL;
+}
+
+/* It may have been readable until it failed. */
+static void judge_undone(const struct host *host, struct put *put)
+{
+	put->unsure = true;
+	if (!put->repeated)
+		ledger_put_undone(host->sim, put);
+}
+
 void judge_put(struct host *host, struct put *put, const struct call *call, int code,
 	const struct msg_done *done)
 {
@@ -257,15 +277,18 @@ void judge_put(struct host *host, struct put *put, const struct call *call, int 
 		judge_acked(host, put, call, done);
 		return;
 	}
-	if (put_is_undone(put, call)) {
-		judge_undone(host, put, call, code);
+	put->over_ns = host->sim->now_ns;
+	if (says(call, "not put, since ")) {
+		judge_undone(host, put);
+	} else {
+		put->failed |= !put->repeated;
+		put->unsure = code == ERR_UNAVAILABLE || code == ERR_TIMEOUT ||
+			      code == ERR_REMOVED;
+	}
+	if (says(call, " nodes came to keep ")) {
+		judge_short(host, put, call, code);
 		return;
 	}
-	/* A durable one may have been readable until the disk refused it. */
-	put->failed |= !put->repeated && !put->durable;
-	put->unsure = code == ERR_UNAVAILABLE || code == ERR_TIMEOUT ||
-		      code == ERR_REMOVED;
-	put->over_ns = host->sim->now_ns;
 	if (put->repeated)
 		return; /* the first may have been done, and ended since */
 	if (code == ERR_UNAVAILABLE && host_was_drained(host, put->began_ns)) {

@@ -56,7 +56,7 @@ enum ending_kind {
 	ENDING_PREFIX,
 	ENDING_TAKE,
 	ENDING_PUT, /* another put of the key was acknowledged */
-	ENDING_UNDO /* the put itself was refused, as too few would keep it */
+	ENDING_UNDO /* the put itself was refused, as too few would keep it, or its disk would not */
 };
 
 /* Something after which the key's earlier objects are gone. */

@@ -128,27 +128,12 @@ void judge_level(
 			keepers);
 }
 
-/* By the text, which tells what failed. */
-bool put_is_undone(const struct put *put, const struct call *call)
-{
-	static const char begin[] = "not put, since ";
-	struct msg_error error;
-
-	return put->required && call->reply != NULL &&
-	       msg_error_decode(call->reply->bytes, call->reply->size, &error) == 0 &&
-	       error.text.size > strlen(begin) &&
-	       memcmp(error.text.data, begin, strlen(begin)) == 0;
-}
-
-void judge_undone(struct host *host, struct put *put, const struct call *call, int code)
+void judge_short(
+	struct host *host, const struct put *put, const struct call *call, int code)
 {
 	struct sim *sim = host->sim;
 
 	sim_cover(sim, COVER_PUT_UNDONE);
-	put->unsure = true;
-	put->over_ns = sim->now_ns;
-	if (!put->repeated)
-		ledger_put_undone(sim, put);
 	if (!level_is_excused(sim, put, call))
 		sim_fail(sim,
 			"host %u: put %" PRIu64
