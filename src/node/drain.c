@@ -98,7 +98,8 @@ static void drain_walked(struct node *node)
 {
 	struct drain *drain = &node->cluster.drain;
 	bool any = drain->any || node->cluster.keeping > 0 || any_put_under_way(node) ||
-		   node->cluster.rebuilder.pass == REBUILD_CLAIMS;
+		   node->cluster.rebuilder.pass == REBUILD_CLAIMS ||
+		   node->cluster.rebuilder.looking > 0;
 
 	drain->cursor = 0;
 	drain->any = false;

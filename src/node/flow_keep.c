@@ -270,14 +270,17 @@ static void keep_asked(struct node *node, struct op *op)
 
 /* ---- its own disk -------------------------------------------------------- */
 
-/* Nobody has been told: it is a copy again. */
+/* It is a copy again. Who asked has not been told otherwise, but the directory may have been, where
+ * all was announced meanwhile. */
 static void keep_undo(struct node *node, struct op *op)
 {
 	uint32_t slot = master_find(&node->master, &op->key);
 
 	if (op->promised > 0 && slot != SLOT_NONE &&
-		node->share->slots[slot].generation == op->generation)
+		node->share->slots[slot].generation == op->generation) {
 		master_yield(&node->master, slot, node_now(node));
+		keep_errand(node, op, ERRAND_ANNOUNCE);
+	}
 }
 
 /* Why it is not saved by now: 0, it may be yet. */

@@ -661,8 +661,10 @@ void lacking_tell(struct node *node, const struct errand *errand)
 
 static void rebuild_one(struct node *node, const struct held *held)
 {
-	if (node_is_drained(node))
+	if (node_is_drained(node)) {
+		rebuild_is_short(node);
 		return;
+	}
 	if (rebuilder_of(node)->pass == REBUILD_OFF)
 		pass_of_none(node);
 	/* What it was looked up for before may have been answered before. */

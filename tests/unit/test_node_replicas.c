@@ -612,6 +612,28 @@ static void test_durable_without_a_disk(void **state)
 	assert_int_equal(count_asks(0, MSG_TYPE_REPLICA_ASK), 0);
 }
 
+/* By then it was announced as kept, with all the rest. */
+static void test_durable_that_the_disk_does_not_take(void **state)
+{
+	(void)state;
+	peer_has(0, 2);
+	tier.trouble.io = tier.trouble.slow = 100;
+	link_opens(0);
+	ASK(0, CHANNEL, keep, .key = text(KEY), .generation = GENERATION, .size = SMALL,
+		.durable = 1, .timeout_ns = WAIT);
+	gives_wanted(0, 2);
+	assert_true(is_kept(KEY));
+	turn(200 * MS);
+	dir_mem_flush(fake.mem, 0);
+	turn(200 * MS);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+	turn(5 * SECOND);
+	assert_int_equal(want_answer_error(0, CHANNEL), ERR_IO);
+	assert_false(is_kept(KEY));
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
+	tier.trouble.io = tier.trouble.slow = 0;
+}
+
 /* ---- rebuild ------------------------------------------------------------- */
 
 static void put_on_two(unsigned peer)
@@ -1123,33 +1145,30 @@ static void is_claimed_and_looked_at(bool is_named)
 	assert_int_equal(count_keeps(), 0);
 }
 
-static void want_another_keeper(unsigned peer)
+static void claimed_it_gets_another_keeper(bool is_named)
 {
+	(void)copy_of_wanted(0, 2);
+	credit(1, MIB);
+	is_claimed_and_looked_at(is_named);
 	turn(SECOND);
-	assert_int_equal(want_keep(peer).from, 0);
-	peer_takes(peer);
+	assert_int_equal(want_keep(1).from, 0);
+	peer_takes(1);
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
-	assert_int_equal(role_in(KEY, peer_id(peer)), DIR_KEEPER);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
 }
 
 /* The directory has forgotten who kept it. */
 static void test_claimed_from_nobody_it_gets_another_keeper(void **state)
 {
 	(void)state;
-	(void)copy_of_wanted(0, 2);
-	credit(1, MIB);
-	is_claimed_and_looked_at(false);
-	want_another_keeper(1);
+	claimed_it_gets_another_keeper(false);
 }
 
 /* It is a keeper by its announcement. */
 static void test_claimed_from_one_that_was_none_it_gets_another_keeper(void **state)
 {
 	(void)state;
-	(void)copy_of_wanted(0, 2);
-	credit(1, MIB);
-	is_claimed_and_looked_at(true);
-	want_another_keeper(1);
+	claimed_it_gets_another_keeper(true);
 }
 
 static void test_directory_is_away_when_it_is_claimed(void **state)
@@ -1438,6 +1457,30 @@ static void test_one_whose_bytes_are_spoiled_elsewhere_while_it_is_looked_up(voi
 	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
 }
 
+/* While this node is drained it sees to nothing. */
+static void test_one_whose_bytes_are_spoiled_elsewhere_is_seen_to_after_a_drain(
+	void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	put_on_two(0);
+	link_opens(0);
+	send_drain(&guest);
+	turn(SECOND);
+	peer_has_no_more(0, KEY, entry_of(KEY));
+	lacking_comes(0, KEY);
+	turn(SECOND);
+	SEND(guest.lane, drain, .begin = false);
+	settle();
+	(void)want_done(guest.lane);
+	credit(1, MIB);
+	turn(3 * SECOND);
+	assert_int_equal(want_keep(1).from, 0);
+	peer_takes(1);
+	assert_int_equal(role_in(KEY, peer_id(1)), DIR_KEEPER);
+}
+
 static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_put_ends_when_two_keep_it),
 	AMONG_PEERS(test_put_in_two_steps),
@@ -1466,6 +1509,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_there_are_enough_already),
 	AMONG_PEERS(test_takes_the_place_of_a_dead_one),
 	AMONG_PEERS(test_durable_without_a_disk),
+	DISK_AMONG_PEERS(test_durable_that_the_disk_does_not_take),
 	AMONG_PEERS(test_lost_keeper_is_replaced),
 	AMONG_PEERS(test_keeper_that_is_back_in_time_is_not_replaced),
 	AMONG_PEERS(test_keeper_without_its_pool_is_replaced),
@@ -1493,6 +1537,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_made_up_for),
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_ahead_of_the_walk),
 	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_while_it_is_looked_up),
+	AMONG_PEERS(test_one_whose_bytes_are_spoiled_elsewhere_is_seen_to_after_a_drain),
 	AMONG_PEERS(test_copy_that_may_be_the_last_is_spared),
 	AMONG_PEERS(test_copy_is_spared_for_a_while_only),
 	AMONG_PEERS(test_copies_are_spared_anew_when_another_peer_goes),
