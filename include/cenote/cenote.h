@@ -56,10 +56,12 @@ enum cenote_error {
 	CENOTE_OK = 0,
 	CENOTE_ERR_INTERNAL = -1,
 	CENOTE_ERR_BUFFER_TOO_SMALL = -10,
-	CENOTE_ERR_STALE = -103,    /* the pool that this store had attached is gone */
-	CENOTE_ERR_NO_SPACE = -200, /* the pool is full of what may not leave */
-	CENOTE_ERR_VERSION = -300,  /* library and daemon speak other protocols */
-	CENOTE_ERR_BAD_KEY = -400,  /* empty, longer than 1,024 bytes, or with a NUL */
+	CENOTE_ERR_STALE = -103, /* the pool that this store had attached is gone */
+	/* No room by the deadline in pool, disk or, if required, other nodes; or none in the
+	 * directory. */
+	CENOTE_ERR_NO_SPACE = -200,
+	CENOTE_ERR_VERSION = -300, /* library and daemon speak other protocols */
+	CENOTE_ERR_BAD_KEY = -400, /* empty, longer than 1,024 bytes, or with a NUL */
 	CENOTE_ERR_BAD_ARGUMENT = -600,
 	CENOTE_ERR_NOT_PERMITTED = -601, /* this user, or a put on a read-only store */
 	CENOTE_ERR_NOT_READY = -703,
@@ -73,8 +75,9 @@ enum cenote_error {
 	CENOTE_ERR_TOO_LARGE = -715, /* can never fit into this pool */
 	CENOTE_ERR_REMOVED = -716,   /* removed before its put ended */
 	CENOTE_ERR_TOO_MANY = -717,  /* a limit on a number of things was reached */
-	/* Every copy of a softpin object is gone with the nodes that kept it, which the detail
-	 * names, with the generation. Answered for a day, or until the key is put or removed. */
+	/* Every copy of a softpin object is gone; the detail names the generation and the last
+	 * node that kept it. Answered for a day at least, until the key is put or removed, or the
+	 * directory is emptied (then NOT_FOUND). */
 	CENOTE_ERR_LOST = -718,
 	CENOTE_ERR_FORKED = -719, /* this store belongs to the parent process */
 	/* The bytes could not be moved from the nodes that have them, since connections broke
@@ -84,8 +87,9 @@ enum cenote_error {
 	CENOTE_ERR_RPC_FAIL = -900,
 	CENOTE_ERR_TIMEOUT = -901,
 	/* Before the deadline nobody was reached who must be: this node's daemon; the node that
-	 * has the object; the directory or, in its place, all other nodes. What was to be put
-	 * is not there then, unless the daemon ended during the put. */
+	 * has the object; the directory or, in its place, all other nodes. Or the node is being
+	 * drained or ended, or too few nodes came for `replicas_required`. What was to be put is
+	 * not there then, unless the daemon ended during the put. */
 	CENOTE_ERR_UNAVAILABLE = -1010,
 	CENOTE_ERR_NOT_SUPPORTED = -1012,
 	CENOTE_ERR_PROTOCOL = -1013,
@@ -93,7 +97,7 @@ enum cenote_error {
 	CENOTE_ERR_IO = -1103
 };
 
-/* "NOT_FOUND", "no object under this key": static strings. */
+/* "NOT_FOUND", "no such object": static strings. */
 const char *cenote_error_name(int error);
 const char *cenote_error_text(int error);
 /* What exactly was wrong in this thread's last failed call; valid until its next call. */
@@ -165,7 +169,8 @@ struct cenote_put_options {
 	 * the new one, whose generation is higher. Until then there must be room for both. It
 	 * waits for no other put of the key: of those that replace, the last to end stays;
 	 * one that does not ends with EXISTS then. If it is durable, and the disk does not
-	 * take it, the old one is gone all the same. */
+	 * take it, or `replicas_required`, and too few nodes come to keep it, the old one is
+	 * gone all the same. */
 	bool replace;
 	/* softpin alone, in a cluster: nodes that are to keep it, this one and others, so that
 	 * it outlives each but the last of them; 0 as 1, at most CENOTE_REPLICAS_MAX, and with
@@ -174,16 +179,18 @@ struct cenote_put_options {
 	 * cenote_seal()); a copy that is lacking, or is lost later, is made in the background.
 	 * With `durable` each has it on its own disk. */
 	uint16_t replicas;
-	/* With fewer keepers by the deadline the object is removed again, and the put fails:
-	 * NO_SPACE, UNAVAILABLE, or NOT_SUPPORTED where a node has no disk for it. */
+	/* Wait for them until the deadline; with fewer keepers then the object is removed again,
+	 * and the put fails: NO_SPACE, UNAVAILABLE; NOT_SUPPORTED where a node has no disk for
+	 * it, or this one is in no cluster. */
 	bool replicas_required;
 };
 #define CENOTE_REPLICAS_MAX 8
 
 /* Store a copy of `size` bytes (0 is fine). EXISTS: the key has an object, on this node or
  * another, and nothing changed. NO_SPACE: no room until the deadline. TOO_LARGE: larger
- * than the pool. UNAVAILABLE: no daemon or no directory, and nothing was put; but where the
- * daemon ended during the put, it may be there when the daemon is back. */
+ * than the pool. UNAVAILABLE: no daemon or no directory, the node is being drained or ended,
+ * or too few came for `replicas_required`, and nothing was put; but where the daemon ended
+ * during the put, it may be there when the daemon is back. */
 int cenote_put(struct cenote *store, struct cenote_key key, const void *data,
 	uint64_t size, const struct cenote_put_options *options);
 

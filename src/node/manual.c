@@ -27,7 +27,7 @@ static const char limits[] =
 	"A node has 256 attached processes at most. Keys have 1 to 1,024 "
 	"bytes, of any value but NUL. An object has 0 bytes up to the size "
 	"of the pool. A pool has at most one object for each 1,024 bytes of "
-	"it.";
+	"it. A cluster has 64 other nodes at most.";
 
 static const char logging[] =
 	"A line an event on standard error, as in <6>event=ready "
@@ -35,9 +35,12 @@ static const char logging[] =
 	"priority as journald reads it.";
 
 static const char signals[] =
-	"SIGTERM and SIGINT stop the daemon in order: it takes no more "
-	"connections, closes those it has, and leaves the pool as --on-exit "
-	"says. With the pool kept, programs that are attached keep what "
+	"SIGTERM and SIGINT stop the daemon in order. In a cluster it first "
+	"takes no more puts, lets transfers and hand-overs end, for 2 s at "
+	"most, and takes its leave of the directory and the other nodes; a "
+	"second signal ends it at once. Then it takes no more connections, "
+	"closes those it has, and leaves the pool as --on-exit says. With the "
+	"pool kept, programs that are attached keep what "
 	"they hold and attach again by themselves.";
 
 static const char exits[] =

@@ -14,7 +14,8 @@
 	"durable: return only after it is on disk; NotSupported without a disk.\n"   \
 	"replicas: nodes of a cluster that are to keep it, up to 8; softpin only.\n" \
 	"It returns when they do, or no other will now, or at the deadline; what\n"  \
-	"is lacking is made up in the background. replicas_required: fails then.\n"  \
+	"is lacking is made up in the background. replicas_required: waits for\n"    \
+	"them until the deadline, and fails then (NotSupported if it is alone).\n"   \
 	"replace: put it in the place of what the key has. Who reads the old\n"      \
 	"object goes on; a get finds it, or the new one.\n"
 #define DOC_PUT_ERRORS                                                               \
@@ -134,8 +135,9 @@
 	"list($self, /, prefix='', regex=None)\n--\n\n"                                \
 	"A list of Entry(key, size, softpin) for all objects whose key starts with\n"  \
 	"prefix, in no order; one put or removed meanwhile may be in it or not, and\n" \
-	"one that moves between memory and disk twice, or not at all. A\n"             \
-	"key that is no UTF-8 is bytes. Protects and heats nothing.\n\n"               \
+	"one that moves between memory and disk, or nodes, twice or not at all. A\n"   \
+	"key that is no UTF-8 is bytes. Of a cluster it has what every node keeps\n"   \
+	"that can be reached. Protects and heats nothing.\n\n"                         \
 	"regex: of these only those with a match in any part of the key. It is a\n"    \
 	"POSIX extended regular expression, not one of module re: [0-9], not \\d.\n\n" \
 	"BadArgument: regex is none, and why."
@@ -168,7 +170,8 @@
 #define DOC_PUT_BATCH                                                              \
 	"put_batch($self, /, keys, values, " DOC_PUT_KEYWORDS "10.0)\n--\n\n"      \
 	"put() of many keys. A value is a buffer, or a list or tuple of buffers\n" \
-	"that are stored one behind the other.\n\n" DOC_BATCH "A key that worked: None."
+	"that are stored one behind the other.\n\n" DOC_BATCH                      \
+	"A key that worked: None, or with replicas how many nodes keep it."
 
 #define DOC_CREATE_BATCH                                                        \
 	"create_batch($self, /, keys, sizes, " DOC_PUT_KEYWORDS "60.0)\n--\n\n" \
@@ -276,14 +279,16 @@
 	"it must be gone by then (`del view`): one that lives is a BufferError, and\n" \
 	"the object is aborted."
 
-#define DOC_SEAL                                                              \
-	"seal($self, /)\n--\n\n"                                              \
-	"Show the object to all.\n\n"                                         \
-	"BufferError: a view of the writer lives. Timeout: the deadline of\n" \
-	"create(), 60 s at least, has passed. Removed: the key was removed\n" \
-	"meanwhile. Exists: another put was first. Unavailable: no daemon,\n" \
-	"seal again; or no directory, and it is over: a second seal() is a\n" \
-	"ValueError."
+#define DOC_SEAL                                                                \
+	"seal($self, /)\n--\n\n"                                                \
+	"Show the object to all.\n\n"                                           \
+	"BufferError: a view of the writer lives. Timeout: the deadline of\n"   \
+	"create(), 60 s at least, has passed. Removed: the key was removed\n"   \
+	"meanwhile. Exists: another put was first. Unavailable: no daemon,\n"   \
+	"seal again; or no directory, or too few nodes (replicas_required),\n"  \
+	"and it is over: a second seal() is a ValueError. NoSpace: as that,\n"  \
+	"the others have no room. With replicas it returns how many keep it,\n" \
+	"else None."
 
 #define DOC_ABORT                                           \
 	"abort($self, /)\n--\n\n"                           \

@@ -25,7 +25,8 @@ static const struct {
 	{CENOTE_ERR_STALE, "Stale", NULL,
 		"The pool that this store had attached is gone; connect anew."},
 	{CENOTE_ERR_NO_SPACE, "NoSpace", NULL,
-		"Until the deadline the pool was full of what may not leave."},
+		"Until the deadline there was no room in pool, disk or, if required, "
+		"other nodes; or there is none in the directory."},
 	{CENOTE_ERR_VERSION, "VersionError", NULL,
 		"Library and daemon speak other protocols; both versions are in the "
 		"text."},
@@ -49,7 +50,7 @@ static const struct {
 	{CENOTE_ERR_TOO_MANY, "TooMany", NULL,
 		"A limit on a number of things was reached."},
 	{CENOTE_ERR_LOST, "Lost", NULL,
-		"Every copy of the object is gone, with the nodes that kept it."},
+		"Every copy of the object is gone; the last node that kept it is named."},
 	{CENOTE_ERR_FORKED, "ForkedError", NULL,
 		"The store belongs to the parent of this forked process: call "
 		"Store.reattach(), or connect anew."},
@@ -60,7 +61,8 @@ static const struct {
 	{CENOTE_ERR_TIMEOUT, "Timeout", &PyExc_TimeoutError, "The deadline has passed."},
 	{CENOTE_ERR_UNAVAILABLE, "Unavailable", &PyExc_ConnectionError,
 		"Before the deadline no daemon answered; or not the node that has the "
-		"object; or neither the directory nor all other nodes."},
+		"object; or neither the directory nor all other nodes. Or the node is "
+		"being drained or ended, or too few came for replicas_required."},
 	{CENOTE_ERR_NOT_SUPPORTED, "NotSupported", NULL,
 		"Not in this build or configuration."},
 	{CENOTE_ERR_PROTOCOL, "ProtocolError", NULL,

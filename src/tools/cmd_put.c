@@ -38,9 +38,8 @@ static const struct option_spec put_specs[] = {
 	{.name = "softpin",
 		.type = OPTION_FLAG,
 		.help = "Keep it until it is removed: it may leave the pool for the "
-			"node's disk, and "
-			"comes back when it is read. Without, it may be dropped for "
-			"others.",
+			"node's disk or another node, and comes back when it is read. "
+			"Without, it may be dropped for others.",
 		.offset = offsetof(struct put_options, softpin)},
 	{.name = "durable",
 		.type = OPTION_FLAG,
@@ -66,14 +65,15 @@ static const struct option_spec put_specs[] = {
 	{.name = "replicas",
 		.type = OPTION_NUMBER,
 		.help = "With --softpin, in a cluster: so many nodes are to keep it. It "
-			"ends "
-			"when they do, or no other will now, and says how many keep it.",
+			"ends when they do, or no other will now, and says so if fewer "
+			"keep it (--json: how many).",
 		.min = 1,
 		.max = CENOTE_REPLICAS_MAX,
 		.offset = offsetof(struct put_options, replicas)},
 	{.name = "replicas-required",
 		.type = OPTION_FLAG,
-		.help = "Fail, with nothing put, if fewer keep it by the deadline.",
+		.help = "Wait for them, and fail, with nothing put, if fewer keep it by "
+			"the deadline; what it was to --replace is gone then.",
 		.offset = offsetof(struct put_options, replicas_required)},
 	{.name = "json",
 		.type = OPTION_FLAG,

@@ -47,8 +47,9 @@ const struct guarantee guarantees[] = {
 			ALL("readable, also after all hosts lost power")}},
 	{"keeper_lost", "the node that keeps it is lost",
 		{AMONG_OTHERS("a miss", NO_OTHERS),
-			AMONG_OTHERS("UNAVAILABLE; LOST, once the node is back "
-				     "without it; back with it",
+			AMONG_OTHERS("readable if a peer has a copy; else UNAVAILABLE; "
+				     "LOST, once the node is back without it; back "
+				     "with it",
 				NO_OTHERS),
 			ALL("readable from the peer; the second keeper is made anew"),
 			AMONG_OTHERS("readable from a second keeper, or when the node "
