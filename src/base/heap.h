@@ -38,11 +38,6 @@ void heap_set(struct heap *heap, uint32_t id, uint64_t when);
 /* Take `id` out; harmless when it is not in. */
 void heap_remove(struct heap *heap, uint32_t id);
 
-static inline bool heap_is_empty(const struct heap *heap)
-{
-	return heap->count == 0;
-}
-
 static inline bool heap_has(const struct heap *heap, uint32_t id)
 {
 	return heap->pos[id] != 0;

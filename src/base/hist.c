@@ -37,13 +37,6 @@ static uint64_t hist_bucket_end(uint32_t bucket)
 	return ((HIST_COLUMNS + column + 1) << (row - 1)) - 1;
 }
 
-static uint64_t hist_sum(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 void hist_init(struct hist *hist)
 {
 	memset(hist, 0, sizeof(*hist));
@@ -53,7 +46,6 @@ void hist_add(struct hist *hist, uint64_t value)
 {
 	hist->buckets[hist_bucket_of(value)]++;
 	hist->count++;
-	hist->sum = hist_sum(hist->sum, value);
 	hist->max = MAX(hist->max, value);
 }
 
@@ -62,7 +54,6 @@ void hist_merge(struct hist *into, const struct hist *from)
 	for (uint32_t i = 0; i < ARRAY_LEN(into->buckets); i++)
 		into->buckets[i] += from->buckets[i];
 	into->count += from->count;
-	into->sum = hist_sum(into->sum, from->sum);
 	into->max = MAX(into->max, from->max);
 }
 
@@ -104,9 +95,4 @@ uint64_t hist_max(const struct hist *hist)
 uint64_t hist_count(const struct hist *hist)
 {
 	return hist->count;
-}
-
-uint64_t hist_mean(const struct hist *hist)
-{
-	return hist->count == 0 ? 0 : hist->sum / hist->count;
 }

@@ -20,7 +20,6 @@
 struct hist {
 	uint64_t buckets[HIST_ROWS * HIST_COLUMNS];
 	uint64_t count;
-	uint64_t sum; /* stays at UINT64_MAX once it got there */
 	uint64_t max;
 };
 
@@ -34,6 +33,5 @@ uint64_t hist_percentile(const struct hist *hist, double percent);
 
 uint64_t hist_max(const struct hist *hist);
 uint64_t hist_count(const struct hist *hist);
-uint64_t hist_mean(const struct hist *hist);
 
 #endif

@@ -71,9 +71,6 @@ void segment_close(struct segment_dir *dir);
  * `has_clients` the pool is not cut, and its memory goes with the last of them. */
 void segment_free(struct segment_dir *dir, bool has_clients);
 
-/* Touch a slice of the pool, so that no one pays for its pages later. */
-int segment_populate(struct segment_dir *dir, uint64_t offset, uint64_t bytes) MUST_CHECK;
-
 /* The page size that the pool's pages really have, 2 MiB or 4 KiB, judged by its start,
  * which is touched for that. */
 uint64_t segment_page_size(const struct segment_dir *dir);

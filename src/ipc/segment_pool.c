@@ -355,25 +355,6 @@ int segment_index_extend(struct segment_dir *dir, uint64_t offset, uint64_t byte
 	return err == -ENOSPC || err == -ENOMEM ? ERR_NO_MEMORY : ERR_IO;
 }
 
-int segment_populate(struct segment_dir *dir, uint64_t offset, uint64_t bytes)
-{
-	unsigned char *from = dir->share.pool + offset;
-	int done;
-
-	CHECK(offset <= dir->pool_size && bytes <= dir->pool_size - offset);
-	do {
-		done = madvise(from, bytes, MADV_POPULATE_WRITE);
-	} while (done != 0 && (errno == EINTR || errno == EAGAIN));
-	if (done == 0)
-		return 0;
-	if (errno != EINVAL)
-		return errno == ENOMEM || errno == EFAULT ? ERR_NO_MEMORY : ERR_IO;
-	/* A kernel before 5.14: the pages are allocated, a read maps them. */
-	for (uint64_t at = 0; at < bytes; at += SEGMENT_PAGE)
-		(void)*(volatile unsigned char *)(from + at);
-	return 0;
-}
-
 /* The number of a line "Name:   1234 kB" of smaps, if it is that line. */
 static void smaps_number(const char *line, const char *name, uint64_t *kib)
 {

@@ -498,7 +498,7 @@ struct cluster_stats {
 	uint64_t fetches, fetched_bytes, fetches_joined, fetch_retries, fetch_errors;
 	uint64_t fetches_refused; /* of batches: that did not fit */
 	uint64_t replicas, replicas_inline, suspects, refused;
-	uint64_t swapouts, swapouts_refused, swapouts_failed, keeps_refused;
+	uint64_t swapouts_refused, swapouts_failed, keeps_refused;
 	uint64_t spread; /* keepers more that puts have come to */
 	uint64_t rebuilt, rebuilt_bytes, rebuilds_refused, claimed;
 	uint64_t graves, graves_told, graves_lost; /* lost: somebody did not hear of it */
@@ -744,9 +744,9 @@ void query_set_live(struct node *node, struct query *query);
 /* Done as soon as the directory can be reached; what does not fit into ERRAND_LIMIT is
  * counted and left to whoever meets the stale entry. */
 void errand_add(struct node *node, const struct errand *like);
-/* This node has it no more, unless it is back by then. */
-void errand_leave(struct node *node, const struct dir_id *id, struct msg_bytes key,
-	uint64_t generation);
+/* With the key, which is copied. A LEAVE: this node has it no more, unless it is back by then. */
+void errand_of_key(struct node *node, enum errand_kind kind, const struct dir_id *id,
+	struct msg_bytes key, uint64_t generation);
 /* The usual: of this node's. */
 void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id *id,
 	uint64_t generation);

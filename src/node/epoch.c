@@ -205,19 +205,13 @@ static void unlisted_is_gone(
 static void announced_as_copy(
 	struct node *node, const struct query *query, struct msg_bytes key)
 {
-	const struct errand errand = {
-		.kind = ERRAND_ANNOUNCE,
-		.id = query->call.id,
-		.generation = query->held.generation,
-		.key = key.data,
-		.key_size = (uint32_t)key.size,
-	};
 	uint32_t slot;
 
 	if (key.data != NULL && master_held_find(&node->master, &query->held, &slot) &&
 		slot != SLOT_NONE &&
 		(node->share->slots[slot].flags & SLOT_SECONDARY) == 0)
-		errand_add(node, &errand);
+		errand_of_key(node, ERRAND_ANNOUNCE, &query->call.id, key,
+			query->held.generation);
 }
 
 static void announced(struct node *node, const struct query *query, struct msg_bytes key)
@@ -265,7 +259,7 @@ static void announced_in_vain(
 
 	if (call->verdict == DIR_REPLACED)
 		held_has_replaced(node, query, key);
-	errand_leave(node, &call->id, key, call->generation);
+	errand_of_key(node, ERRAND_LEAVE, &call->id, key, call->generation);
 }
 
 void announce_settle(struct node *node, const struct query *query, struct msg_bytes key)

@@ -64,11 +64,11 @@ void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id
 	errand_add(node, &errand);
 }
 
-void errand_leave(struct node *node, const struct dir_id *id, struct msg_bytes key,
-	uint64_t generation)
+void errand_of_key(struct node *node, enum errand_kind kind, const struct dir_id *id,
+	struct msg_bytes key, uint64_t generation)
 {
 	const struct errand errand = {
-		.kind = ERRAND_LEAVE,
+		.kind = kind,
 		.id = *id,
 		.generation = generation,
 		.key = key.data,

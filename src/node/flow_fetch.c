@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +87,7 @@ static void fetch_free(struct node *node, struct fetch *fetch)
 	CHECK(fetch->query == NULL && fetch->ask == NULL && list_is_empty(&fetch->asks));
 	CHECK(fetch->number == PEER_TRANSFERS && !fetch->lease.there);
 	if (generation != 0)
-		errand_leave(node, &fetch->id,
+		errand_of_key(node, ERRAND_LEAVE, &fetch->id,
 			(struct msg_bytes){fetch->key, fetch->key_size}, generation);
 	free(fetch->key);
 	fetch->key = NULL;
@@ -134,7 +135,10 @@ bool fetch_join(struct node *node, struct op *op)
 		fetch = fetch_new(node, op);
 	if (fetch == NULL) {
 		op_error(node, op, ERR_TOO_MANY,
-			"too many keys are being looked for at other nodes (--max-ops)");
+			"%" PRIu32
+			" keys are being looked for at other nodes, which is the limit "
+			"(--max-ops)",
+			node->cluster.fetches_used);
 		return false;
 	}
 	node->cluster.stats.fetches_joined += !is_new;

@@ -108,7 +108,8 @@ static void get_found(struct node *node, struct op *op, uint32_t slot)
 	}
 	if (lane_pin(node, op->lane, slot, &limit) != 0) {
 		op_error(node, op, ERR_TOO_MANY,
-			"%" PRIu64 " answers wait to be taken up, which is the limit",
+			"%" PRIu64
+			" answers wait to be taken up, which is the limit (--max-pins)",
 			limit);
 		return;
 	}

@@ -356,13 +356,18 @@ static void prefix_start(struct node *node, struct op *op)
 
 static void prefix_answer(struct node *node, struct op *op)
 {
+	char key[NODE_KEY_TEXT];
+
 	if (op->failure == 0)
 		op_done(node, op, op->size);
 	else
 		op_error(node, op, op->failure,
 			"%" PRIu64
-			" objects were removed, but not all whose keys begin so: %s",
-			op->size, err_text(op->failure));
+			" objects were removed, but not all whose keys begin with %s: %s",
+			op->size, key_text(op->value.data, op->value.size, key),
+			op->failure == ERR_TOO_MANY
+				? "the daemon's operations are in use (--max-ops)"
+				: err_text(op->failure));
 }
 
 static void prefix_wait(struct node *node, struct op *op)

@@ -276,7 +276,7 @@ static void read_lost(struct node *node, struct op *op, int err)
 	op_error(node, op, err,
 		"a read of the object under the key %s was not counted, as %s",
 		key_text(op->key.data, op->key.size, key),
-		err == ERR_TOO_MANY ? "too much is under way"
+		err == ERR_TOO_MANY ? "the daemon's questions are in use (--max-ops)"
 				    : "the directory or its keeper cannot be asked");
 }
 

@@ -126,7 +126,7 @@ static void replica_leave(struct node *node, const struct op *op)
 {
 	if (op->found && op->generation != 0 &&
 		!fetch_takes_leave(node, &op->id, op->generation))
-		errand_leave(node, &op->id,
+		errand_of_key(node, ERRAND_LEAVE, &op->id,
 			(struct msg_bytes){op->key.data, op->key.size}, op->generation);
 }
 
@@ -342,13 +342,8 @@ static bool have_put(const struct node *node, const struct op *op, struct msg_ha
 /* Who asks for a generation may have it from an entry that names this node as its keeper. */
 static void have_correct(struct node *node, const struct op *op)
 {
-	struct errand errand = {
-		.kind = ERRAND_LEAVE,
-		.id = dir_id_of_key(op->key.data, op->key.size),
-		.generation = op->generation,
-		.key = op->key.data,
-		.key_size = op->key.size,
-	};
+	const struct dir_id id = dir_id_of_key(op->key.data, op->key.size);
+	enum errand_kind kind = ERRAND_LEAVE;
 	struct held held;
 
 	if (op->generation == 0 || put_is_named(node, &op->key, op->generation))
@@ -356,10 +351,11 @@ static void have_correct(struct node *node, const struct op *op)
 	if (master_held_look(&node->master, &op->key, op->generation, &held)) {
 		if (!held.secondary)
 			return;
-		errand.kind = ERRAND_ANNOUNCE;
+		kind = ERRAND_ANNOUNCE;
 	}
-	if (!errand_is_there(node, errand.kind, &errand.id, errand.generation))
-		errand_add(node, &errand);
+	if (!errand_is_there(node, kind, &id, op->generation))
+		errand_of_key(node, kind, &id,
+			(struct msg_bytes){op->key.data, op->key.size}, op->generation);
 }
 
 void have_run(struct node *node, struct op *op)

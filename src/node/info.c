@@ -138,7 +138,6 @@ static const struct counter cluster_counters[] = {
 	CLUSTER_COUNTER(replicas_inline),
 	CLUSTER_COUNTER(suspects),
 	CLUSTER_COUNTER(refused),
-	CLUSTER_COUNTER(swapouts),
 	CLUSTER_COUNTER(swapouts_refused),
 	CLUSTER_COUNTER(swapouts_failed),
 	CLUSTER_COUNTER(spread),

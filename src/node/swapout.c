@@ -146,23 +146,18 @@ static void pass_reads(struct node *node, const struct swapout *swapout,
 			read_passed);
 }
 
-static void held_announce(struct node *node, const struct held *held,
-	const unsigned char *key, uint32_t key_size)
+static void held_announce(
+	struct node *node, const struct held *held, struct msg_bytes key)
 {
-	const struct errand errand = {
-		.kind = ERRAND_ANNOUNCE,
-		.id = dir_id_of(&held->id),
-		.generation = held->generation,
-		.key = key,
-		.key_size = key_size,
-	};
+	const struct dir_id id = dir_id_of(&held->id);
 
-	errand_add(node, &errand);
+	errand_of_key(node, ERRAND_ANNOUNCE, &id, key, held->generation);
 }
 
 static void swapout_announce(struct node *node, const struct swapout *swapout)
 {
-	held_announce(node, &swapout->held, swapout->key, swapout->key_size);
+	held_announce(node, &swapout->held,
+		(struct msg_bytes){swapout->key, swapout->key_size});
 }
 
 /* The same would be said of it again, and all others would wait behind it. Where there was no
@@ -229,7 +224,6 @@ static void swapout_answered(
 	if (err == 0)
 		speed_note(&node->cluster.swapout_speed, swapout->held.size,
 			node_now(node) - ask->sent_ns);
-	node->cluster.stats.swapouts += err == 0;
 	swapout->busy = false;
 	master_hand_done(&node->master, (uint32_t)(swapout - node->cluster.swapouts),
 		&swapout->held, swapout_is_handed(err), node_now(node));
@@ -362,7 +356,8 @@ void swapout_overtaken(struct node *node, const struct query *query)
 		return;
 	there = &node->share->slots[slot];
 	if ((there->flags & SLOT_SECONDARY) != 0)
-		held_announce(node, held, slot_key(node->share, there), there->klen);
+		held_announce(node, held,
+			(struct msg_bytes){slot_key(node->share, there), there->klen});
 }
 
 bool swapout_offer(struct node *node, const struct held *held, uint32_t slot,

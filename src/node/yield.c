@@ -207,18 +207,13 @@ void yield_loaded(struct node *node, uint32_t slot)
 {
 	const struct cluster *cluster = &node->cluster;
 	const struct slot *there = &node->share->slots[slot];
-	struct errand errand = {
-		.kind = ERRAND_ANNOUNCE,
-		.generation = there->generation,
-		.key = slot_key(node->share, there),
-		.key_size = there->klen,
-	};
+	const struct msg_bytes key = {slot_key(node->share, there), there->klen};
+	const struct dir_id id = dir_id_of_key(key.data, there->klen);
 	uint32_t domain;
 
 	if (!cluster->there || (there->flags & SLOT_SECONDARY) != 0)
 		return;
-	errand.id = dir_id_of_key(errand.key, errand.key_size);
-	domain = cluster->dir.domain_of(cluster->dir.ctx, &errand.id);
+	domain = cluster->dir.domain_of(cluster->dir.ctx, &id);
 	if (domain < DIR_DOMAINS && cluster->domains[domain].nameless)
-		errand_add(node, &errand);
+		errand_of_key(node, ERRAND_ANNOUNCE, &id, key, there->generation);
 }

@@ -142,6 +142,16 @@ static inline void keeps(unsigned peer, const char *key, uint64_t generation,
 	keeps_as(peer, 1, key, generation, size, flags);
 }
 
+/* The peer is asked for the object, and once more by a new list. */
+static inline void fails_twice(struct guest *guest, unsigned peer, int code)
+{
+	for (int i = 0; i < 2; i++) {
+		want_nothing(guest->lane);
+		reply_error(want_ask(peer, MSG_TYPE_REPLICA_ASK), code);
+		settle();
+	}
+}
+
 /* It has it no more, and says so. */
 static inline void peer_has_no_more(unsigned peer, const char *key, uint64_t generation)
 {

@@ -435,6 +435,20 @@ static inline void peer_copies(unsigned peer, const char *key, uint64_t generati
 		DIR_DONE);
 }
 
+/* The peer has a copy of what a directory that has forgotten knows no keeper of. */
+static inline void peer_announces_copy(
+	unsigned peer, const char *key, uint64_t generation, uint64_t size)
+{
+	assert_int_equal(peer_calls(peer, (struct dir_call){.op = DIR_OP_ANNOUNCE,
+						  .id = id_of(key),
+						  .generation = generation,
+						  .size = size,
+						  .flags = DIR_SOFTPIN,
+						  .wanted = 1,
+						  .role = DIR_SECONDARY}),
+		DIR_DONE);
+}
+
 /* The generation of the key's entry; 0: there is none. */
 static inline uint64_t entry_of(const char *key)
 {

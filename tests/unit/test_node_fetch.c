@@ -472,10 +472,7 @@ static void test_forgotten_copy_and_one_does_not_say(void **state)
 	directory_forgets(0);
 	keeps(1, KEY, 100, SMALL, DIR_SOFTPIN);
 	get(&guest, KEY);
-	for (int i = 0; i < 2; i++) {
-		reply_error(want_ask(1, MSG_TYPE_REPLICA_ASK), ERR_NOT_FOUND);
-		settle();
-	}
+	fails_twice(&guest, 1, ERR_NOT_FOUND);
 	reply_error(want_ask(0, MSG_TYPE_HAVE), ERR_TOO_MANY);
 	reply_error(want_ask(1, MSG_TYPE_HAVE), ERR_NOT_FOUND);
 	reply_error(want_ask(2, MSG_TYPE_HAVE), ERR_NOT_FOUND);
@@ -492,19 +489,9 @@ static void test_copy_without_a_keeper_is_taken_out(void **state)
 	struct fake_ask *ask;
 
 	(void)state;
-	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_ANNOUNCE,
-					       .id = id_of(KEY),
-					       .generation = 100,
-					       .size = SMALL,
-					       .flags = DIR_SOFTPIN,
-					       .wanted = 1,
-					       .role = DIR_SECONDARY}),
-		DIR_DONE);
+	peer_announces_copy(1, KEY, 100, SMALL);
 	get(&guest, KEY);
-	for (int i = 0; i < 2; i++) {
-		reply_error(want_ask(1, MSG_TYPE_REPLICA_ASK), ERR_NOT_FOUND);
-		settle();
-	}
+	fails_twice(&guest, 1, ERR_NOT_FOUND);
 	ask = want_ask(1, MSG_TYPE_DROP);
 	assert_int_equal(msg_drop_decode(ask->bytes, ask->size, &drop), 0);
 	assert_int_equal(drop.generation, 100);

@@ -30,16 +30,6 @@ static void test_next_source_after_a_new_look(void **state)
 	want_object(&guest, SMALL);
 }
 
-/* Peer 0 is asked, and once more by a new list. */
-static void fails_twice(struct guest *guest, int code)
-{
-	for (int i = 0; i < 2; i++) {
-		want_nothing(guest->lane);
-		reply_error(want_ask(0, MSG_TYPE_REPLICA_ASK), code);
-		settle();
-	}
-}
-
 static void test_error_of_the_only_source(void **state)
 {
 	struct guest guest = guest_of();
@@ -47,7 +37,7 @@ static void test_error_of_the_only_source(void **state)
 	(void)state;
 	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
 	get(&guest, KEY);
-	fails_twice(&guest, ERR_NO_SPACE);
+	fails_twice(&guest, 0, ERR_NO_SPACE);
 	want_error(guest.lane, ERR_NO_SPACE, "from node 0000000000000101");
 	assert_int_equal(own_role_in(KEY), 0);
 }
@@ -439,7 +429,7 @@ static void test_what_its_keeper_has_no_more_is_not_lost_with_a_copy(void **stat
 	keeps(0, KEY, 100, SMALL, DIR_SOFTPIN);
 	keeps_as(1, 99, KEY, 100, SMALL, DIR_SOFTPIN); /* as a copy, since peer 0 does */
 	get(&guest, KEY);
-	fails_twice(&guest, ERR_NOT_FOUND);
+	fails_twice(&guest, 0, ERR_NOT_FOUND);
 	want_error(guest.lane, ERR_NOT_FOUND, "no object");
 	assert_int_equal(entry_of(KEY), 0);
 }
@@ -624,7 +614,7 @@ static void test_removed_as_its_bytes_are_there(void **state)
 	moved(0, LARGE); /* before it heard that it was stopped */
 	assert_int_equal(master_find_key(KEY), SLOT_NONE);
 	want_unlease(0);
-	fails_twice(&guest, ERR_NOT_FOUND);
+	fails_twice(&guest, 0, ERR_NOT_FOUND);
 	want_error(guest.lane, ERR_NOT_FOUND, "no object");
 }
 

@@ -95,7 +95,6 @@ static void test_make(void **state)
 	stat_of(world, "index", &file);
 	assert_int_equal(file.st_size, share_index_size(header->slots_limit));
 	assert_true((uint64_t)file.st_blocks * 512 >= SHARE_SLOTS_OFFSET + 1024 * 128);
-	assert_int_equal(segment_populate(&world->dir, 0, header->pool_size), 0);
 	assert_int_equal(segment_page_size(&world->dir), SEGMENT_PAGE);
 	segment_free(&world->dir, false);
 	segment_close(&world->dir);
@@ -341,8 +340,6 @@ static void test_own_mount(void **state)
 	}
 	if (world->dir.is_huge) {
 		assert_int_equal(world->dir.share.header->pool_size, 6 * MIB);
-		assert_int_equal(
-			segment_populate(&world->dir, 0, world->dir.pool_size), 0);
 		print_message("page size: %lu\n", segment_page_size(&world->dir));
 	}
 	assert_int_equal(segment_holds_make(&world->dir, 0, 1, 1024, &counts), 0);
