@@ -298,6 +298,7 @@ struct fetch {
 	uint64_t owes_leave; /* the same, of an errand that would have said LEAVE */
 	bool dir_knows;      /* the directory answered, */
 	bool complete;       /* and what it does not have is absent */
+	uint64_t dir_epoch;  /* of its answer before every live peer was asked */
 	bool refreshed;      /* it was asked twice for this generation */
 	bool asked_all;      /* every live peer was */
 	bool unreached;      /* but some could not be */

@@ -3,8 +3,10 @@
  *
  * The directory says; this node joins the entry in the same step, so that it is told of a
  * removal from then on. What the directory does not have is absent if all live nodes have
- * announced what they hold there; else each of them is asked. Who keeps it or has a copy is
- * asked in turn, copies first: they spread the load, and lie in memory.
+ * announced what they hold there; else each of them is asked, and if none has it the directory
+ * once more: one may have answered before it was handed what another had handed over when that
+ * one answered, and then it stands there. Who keeps it or has a copy is asked in turn, copies
+ * first: they spread the load, and lie in memory.
  *
  * A node that does not answer now may have it: UNAVAILABLE, at once, for it is known by its
  * beats whether it is back; one to which the first connection is being made is waited for. One
@@ -80,7 +82,9 @@ static bool fetch_ask_directory(
 	fetch->again = false;
 	fetch->ended = 0;
 	if (kind == DIR_OP_JOIN) {
-		fetch->looked = node->cluster.joins;
+		/* Who has come since all were asked does not share what they had answered. */
+		if (!fetch->asked_all)
+			fetch->looked = node->cluster.joins;
 		query->call.wait_ns = fetch_wait_ns(node, fetch);
 	} else {
 		query->call.generation = fetch->generation;
@@ -145,8 +149,19 @@ static void fetch_look_done(
 	} else if (fetch->complete) {
 		fetch_is_absent(node, fetch);
 	} else {
+		fetch->dir_epoch = call->epoch;
 		fetch_have(node, fetch);
 	}
+}
+
+/* Nobody has it, nor does the directory by now. One that has forgotten meanwhile proves nothing. */
+static void fetch_have_refreshed(
+	struct node *node, struct fetch *fetch, const struct dir_call *call)
+{
+	if (call->err == 0 && call->epoch == fetch->dir_epoch)
+		fetch_is_absent(node, fetch);
+	else
+		fetch_is_unsettled(node, fetch);
 }
 
 static void fetch_refresh_done(
@@ -164,6 +179,9 @@ static void fetch_refresh_done(
 		fetch->refreshed = fetch->asked_all = false;
 		if (fetch_give_back(node, fetch))
 			fetch_look_done(node, fetch, call);
+		return;
+	} else if (fetch->generation == 0) {
+		fetch_have_refreshed(node, fetch, call);
 		return;
 	}
 	fetch_go(node, fetch);
@@ -245,9 +263,8 @@ static void fetch_have_done(struct node *node, struct fetch *fetch)
 		fetch_stopped(node, fetch);
 	else if (fetch->generation != 0)
 		fetch_go(node, fetch);
-	else if (fetch->dir_knows && !fetch->unreached)
-		fetch_is_absent(node, fetch);
-	else
+	else if (!fetch->dir_knows || fetch->unreached ||
+		 !fetch_ask_directory(node, fetch, DIR_OP_JOIN, FETCH_REFRESH))
 		fetch_is_unsettled(node, fetch);
 }
 

@@ -12,6 +12,8 @@
  *    |     is wanted    '--- another source ------'- first: PAUSE -> REFRESH
  *    |
  *    |--the directory does not know--> HAVE --one has it--> ROOM
+ *    |                                   '--nobody has--> REFRESH --still not--> absent
+ *    |                                                       '--somebody does now--> ROOM
  *    '--absent, or stale: CLEAR--> absent
  *
  * In each state one thing is under way, whose end brings the next; what it has is given back

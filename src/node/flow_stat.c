@@ -5,7 +5,8 @@
  * is asked for, of the directory or of all of them.
  *
  *   START --not here--> LOOK ----> answer
- *     ^                   |--the directory does not know--> HAVE (all) --> answer
+ *     ^                   |--the directory does not know--> HAVE (all) --one has it--> answer
+ *     |                   |          nobody has it: AGAIN (as LOOK) --> answer
  *     |                   |--a put that may not be over--> VERIFY (holders) --> answer
  *     |                   '--nobody is said to have it any more--> LOST (all) --> answer
  *     '--- nobody can tell: again, until STAT_WAIT_NS
@@ -23,6 +24,7 @@ enum stat_state {
 	STATS_START,
 	STATS_LOOK,
 	STATS_HAVE,
+	STATS_AGAIN,
 	STATS_VERIFY,
 	STATS_LOST
 };
@@ -115,10 +117,21 @@ static void stat_strange(struct node *node, struct op *op)
 
 static void stat_have(struct node *node, struct op *op);
 
+static void stat_ask(struct node *node, struct op *op, enum stat_state state)
+{
+	struct query *query = query_new(node, DIR_OP_LOOKUP, &op->id);
+
+	if (query == NULL) {
+		stat_again(node, op);
+		return;
+	}
+	op->state = state;
+	op_set_deadline(node, op);
+	query_start_for(node, op, query);
+}
+
 static void stat_look(struct node *node, struct op *op)
 {
-	struct query *query;
-
 	if (op->deadline == UINT64_MAX)
 		op->deadline = time_after(node_now(node), STAT_WAIT_NS);
 	if (directory_is_away(node, &op->id)) {
@@ -126,14 +139,7 @@ static void stat_look(struct node *node, struct op *op)
 		stat_have(node, op);
 		return;
 	}
-	query = query_new(node, DIR_OP_LOOKUP, &op->id);
-	if (query == NULL) {
-		stat_again(node, op);
-		return;
-	}
-	op->state = STATS_LOOK;
-	op_set_deadline(node, op);
-	query_start_for(node, op, query);
+	stat_ask(node, op, STATS_LOOK);
 }
 
 static void stat_have(struct node *node, struct op *op)
@@ -143,13 +149,14 @@ static void stat_have(struct node *node, struct op *op)
 		op_wake(node, op);
 }
 
+/* That nobody has it the directory is to confirm, as for a get. */
 static void stat_had(struct node *node, struct op *op)
 {
 	if (op->found)
 		stat_other(
 			node, op, op->other.generation, op->other.size, op->other.flags);
 	else if (op->dir_answered && !op->unreached)
-		stat_absent(node, op);
+		stat_ask(node, op, STATS_AGAIN);
 	else
 		stat_again(node, op);
 }
@@ -242,16 +249,22 @@ static void stat_looked(struct node *node, struct op *op)
 {
 	struct query *query = op->query;
 	const struct dir_call *call = &query->call;
-	bool complete = query_knows_all(node, query);
+	bool asked_all = op->state == STATS_AGAIN;
 	bool found = call->err == 0 && call->verdict == DIR_DONE;
+	/* What it does not have is absent. */
+	bool complete = query_knows_all(node, query) ||
+			(asked_all && call->err == 0 && call->epoch == op->dir_epoch);
 	struct dir_entry entry = call->entry;
 
 	op->dir_answered = call->err == 0;
+	op->dir_epoch = call->epoch;
 	query_free(node, query);
 	if (found)
 		stat_found(node, op, &entry, complete);
 	else if (complete)
 		stat_absent(node, op);
+	else if (asked_all)
+		stat_again(node, op);
 	else
 		stat_have(node, op);
 }
@@ -275,6 +288,7 @@ static void stat_elsewhere(struct node *node, struct op *op)
 			stat_look(node, op);
 		return;
 	case STATS_LOOK:
+	case STATS_AGAIN:
 		if (op->query->ended)
 			stat_looked(node, op);
 		else if (is_late)

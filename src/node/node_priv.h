@@ -148,7 +148,8 @@ struct op {
 	uint64_t met_keepers;       /* and dir_keepers() of it */
 	bool met_softpin, met_away; /* it is to stay; one that holds it cannot be asked */
 	bool found;                 /* one of those who were asked has it */
-	bool dir_answered;          /* before they were */
+	bool dir_answered;          /* before they were, */
+	uint64_t dir_epoch;         /* under this one */
 	bool unreached;             /* one of them could not be asked: */
 	uint64_t unreached_peers;   /* their places, a bit each */
 	uint64_t unheard_peers;     /* that may have ended what they had */

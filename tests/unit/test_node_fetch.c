@@ -425,6 +425,60 @@ static void test_forgotten_all_are_asked_and_nobody_has_it(void **state)
 	want_error(guest.lane, ERR_NOT_FOUND, "no object");
 }
 
+/* Peer 1 says so before it has taken over what peer 0 had when it was asked. */
+static void handed_over_between_the_answers(void)
+{
+	reply_error(want_ask(1, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	reply_error(want_ask(2, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	keeps(1, KEY, 100, SMALL, DIR_SOFTPIN);
+	reply_error(want_ask(0, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	settle();
+}
+
+static void test_forgotten_and_handed_over_between_the_answers(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	directory_forgets(0);
+	get(&guest, KEY);
+	handed_over_between_the_answers();
+	gives(1, 100, SMALL);
+	want_object(&guest, SMALL);
+}
+
+/* The directory had it when it was handed over, and may have it no more. */
+static void test_forgotten_once_more_while_all_are_asked(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	directory_forgets(0);
+	get(&guest, KEY);
+	dir_mem_flush(fake.mem, 0);
+	others_have_not();
+	want_nothing(guest.lane);
+	turn(CLUSTER_RETRY);
+	others_have_not();
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+}
+
+/* It is told what was asked for it, and not what others had said before. */
+static void test_who_comes_after_all_were_asked_shares_nothing(void **state)
+{
+	struct guest guest = guest_of(), late = guest_of();
+
+	(void)state;
+	directory_forgets(0);
+	get(&guest, KEY);
+	get(&late, KEY);
+	others_have_not();
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+	want_nothing(late.lane);
+	others_have_not();
+	want_error(late.lane, ERR_NOT_FOUND, "no object");
+}
+
 static void test_forgotten_and_one_cannot_be_asked(void **state)
 {
 	struct guest guest = guest_of();
@@ -548,6 +602,37 @@ static void test_stat_without_the_directory(void **state)
 	want_error(guest.lane, ERR_UNAVAILABLE, "cannot be told");
 }
 
+static void test_stat_of_what_is_handed_over_between_the_answers(void **state)
+{
+	struct guest guest = guest_of();
+	struct msg_stated stated;
+
+	(void)state;
+	directory_forgets(0);
+	ask_stat(&guest, KEY);
+	handed_over_between_the_answers();
+	WANT(guest.lane, stated, &stated);
+	assert_int_equal(stated.generation, 100);
+	ask_stat(&guest, "other");
+	others_have_not();
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+}
+
+static void test_stat_while_it_is_forgotten_once_more(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	directory_forgets(0);
+	ask_stat(&guest, KEY);
+	dir_mem_flush(fake.mem, 0);
+	others_have_not();
+	want_nothing(guest.lane);
+	turn(CLUSTER_RETRY);
+	others_have_not();
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+}
+
 static void test_stat_of_what_is_lost(void **state)
 {
 	struct guest guest = guest_of();
@@ -658,12 +743,17 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_directory_away_and_nobody_has_it),
 	AMONG_PEERS(test_directory_comes_back),
 	AMONG_PEERS(test_forgotten_all_are_asked_and_nobody_has_it),
+	AMONG_PEERS(test_forgotten_and_handed_over_between_the_answers),
+	AMONG_PEERS(test_forgotten_once_more_while_all_are_asked),
+	AMONG_PEERS(test_who_comes_after_all_were_asked_shares_nothing),
 	AMONG_PEERS(test_forgotten_and_one_cannot_be_asked),
 	AMONG_PEERS(test_forgotten_copy_and_all_are_asked_when_it_fails),
 	AMONG_PEERS(test_forgotten_copy_and_one_does_not_say),
 	AMONG_PEERS(test_copy_without_a_keeper_is_taken_out),
 	AMONG_PEERS(test_stat_of_what_another_node_has),
 	AMONG_PEERS(test_stat_without_the_directory),
+	AMONG_PEERS(test_stat_of_what_is_handed_over_between_the_answers),
+	AMONG_PEERS(test_stat_while_it_is_forgotten_once_more),
 	AMONG_PEERS(test_stat_of_what_is_lost),
 	AMONG_PEERS(test_stat_of_a_put_that_may_not_be_over),
 	AMONG_PEERS(test_stat_is_left_under_way),
