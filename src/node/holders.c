@@ -91,7 +91,7 @@ static void told(
 	if (err == 0 && msg_done_decode(message, size, &done) != 0)
 		err = ERR_PROTOCOL;
 	if (err == 0) {
-		op->found = true;
+		op->found = op->had = true;
 		if (op->ends == 0)
 			op->generation = MAX(op->generation, done.generation);
 	} else if (err != ERR_NOT_FOUND) {
@@ -131,7 +131,7 @@ void tell_begin(struct node *node, struct op *op, uint64_t places)
 {
 	op->to_tell = places;
 	op->unreached_peers = 0;
-	op->disk_late = false;
+	op->disk_late = op->had = false;
 	op->deadline = time_after(node_now(node), HOLDERS_WAIT_NS);
 }
 

@@ -165,6 +165,8 @@ struct op {
 	uint32_t walks;      /* and how many there were */
 	bool any;            /* a remove by key: unfinished puts end as well */
 	bool sole;           /* a take: one of all who ask has it */
+	bool had;            /* one who was told had what was to end */
+	bool confirms;       /* nobody had it, and the directory is asked once more */
 	bool unsure;         /* the directory may have done it and lost the answer */
 	bool cuts_short;     /* its put replaced one that died before that was over */
 	bool keeperless;     /* the entry did not name who keeps what is removed */

@@ -9,8 +9,11 @@
  *                 ^------------ ASK, for that generation --it was there--'
  *           --absent again--> HOLDERS, of which nobody knows: all
  *           --absent, or no answer--> ended here, EVERYONE
- *     EVERYONE --somebody had it--> BURY
- *              --nobody had it--> over: NOT_FOUND, unless one did not say whether it had
+ *     EVERYONE --a peer had it, of whatever generation--> EVERYONE, for that one, until none has
+ *              --somebody had it--> BURY
+ *              --nobody had it--> ASK once more, if the directory had answered
+ *                                   --absent still--> over: NOT_FOUND, unless one did not say
+ *                                                     whether it had
  *              --nobody, and not all could be asked--> ASK again, until the deadline
  *     BURY --the directory has a tombstone--> over
  *
@@ -283,8 +286,10 @@ static bool removal_ask(struct node *node, struct op *op)
 
 	if (removal_is_late(node, op))
 		return removal_too_late(node, op);
-	if (directory_is_away(node, &op->id))
+	if (directory_is_away(node, &op->id)) {
+		op->dir_answered = op->confirms = false;
 		return removal_unknown(node, op);
+	}
 	query = query_new(node, DIR_OP_TAKE_OUT, &op->id);
 	if (query == NULL) {
 		unsettled_add(node, op);
@@ -376,20 +381,23 @@ static bool removal_absent(struct node *node, struct op *op)
 	return true;
 }
 
+static void removal_everyone(struct node *node, struct op *op)
+{
+	const struct dir_entry nobody = {.generation = 0};
+	bool unknown;
+
+	end_here(node, op);
+	tell_begin(node, op, drop_places(node, &nobody, &unknown));
+	op->cluster_state = REMOVAL_EVERYONE;
+}
+
 /* True: go on. */
 static bool removal_unknown(struct node *node, struct op *op)
 {
-	bool unknown;
-
-	if (!op->sole) {
-		end_here(node, op);
-		tell_begin(node, op,
-			drop_places(
-				node, &(struct dir_entry){.generation = 0}, &unknown));
-		op->cluster_state = REMOVAL_EVERYONE;
-		return true;
-	}
-	return removal_again(node, op);
+	if (op->sole)
+		return removal_again(node, op);
+	removal_everyone(node, op);
+	return true;
 }
 
 /* It does not answer in time. True: go on. */
@@ -404,11 +412,23 @@ static bool removal_unheard(struct node *node, struct op *op)
 	return removal_unknown(node, op);
 }
 
+/* True: it is over. */
+static bool removal_nobody(struct op *op)
+{
+	removal_over(op, op->found || op->unheard_peers != 0 ? 0 : ERR_NOT_FOUND);
+	return true;
+}
+
 static bool removal_answered(struct node *node, struct op *op)
 {
 	const struct dir_call *call = &op->query->call;
 	bool knows_all = query_knows_all(node, op->query);
+	bool is_confirmed = op->confirms && call->err == 0 &&
+			    call->epoch == op->dir_epoch;
 
+	op->confirms = false;
+	op->dir_answered = call->err == 0;
+	op->dir_epoch = call->epoch;
 	op->epoch = knows_all ? call->epoch : 0;
 	if (call->err == 0 && call->verdict == DIR_DONE)
 		return removal_done(node, op);
@@ -416,7 +436,16 @@ static bool removal_answered(struct node *node, struct op *op)
 		return removal_absent(node, op);
 	op->unsure |= call->err != 0;
 	query_free(node, op->query);
-	return removal_unknown(node, op);
+	return is_confirmed ? removal_nobody(op) : removal_unknown(node, op);
+}
+
+/* Who said that it has nothing may have got a copy since, of one who had not heard yet. */
+static bool removal_repeats(struct node *node, struct op *op)
+{
+	if (!op->any || !op->had || removal_is_late(node, op))
+		return false;
+	removal_everyone(node, op);
+	return true;
 }
 
 /* All who could be asked have answered. True: go on, or over. */
@@ -426,16 +455,19 @@ static bool removal_judged(struct node *node, struct op *op)
 
 	if (op->found && generation != 0) {
 		op->generation = op->ends = generation;
-		return removal_told(node, op, false);
+		return removal_repeats(node, op) || removal_told(node, op, false);
 	}
 	(void)tell_leave(node, op);
 	/* What the directory may have taken out was there. */
-	if (!op->unsure && !unheard_is_gone(node, op) && live_unreached(node, op) == 0 &&
-		node->cluster.members_known) {
-		removal_over(op, op->found || op->unheard_peers != 0 ? 0 : ERR_NOT_FOUND);
-		return true;
-	}
-	return removal_again(node, op);
+	if (op->unsure || unheard_is_gone(node, op) || live_unreached(node, op) > 0 ||
+		!node->cluster.members_known)
+		return removal_again(node, op);
+	if (!op->dir_answered)
+		return removal_nobody(op);
+	/* As for a get (fetch_find.c): it may have been handed over between the answers. */
+	op->confirms = true;
+	op->cluster_state = REMOVAL_ASK;
+	return true;
 }
 
 /* ---- the flow ------------------------------------------------------------ */

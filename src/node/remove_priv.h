@@ -30,9 +30,10 @@ void removal_begin(struct op *op, uint64_t generation);
 
 /* Tell the peers at these places to end op->ends of op->key. */
 void tell_begin(struct node *node, struct op *op, uint64_t places);
-/* True: all have answered, or there is no more time. False: the op waits. Then op->found tells
- * whether one had it, op->unreached_peers who may have it still, op->disk_late whether one
- * waits for its disk; op->generation is the highest that ended, if any was to. */
+/* True: all have answered, or there is no more time. False: the op waits. Then op->had tells
+ * whether one of them had it, and op->found whether anybody had; op->unreached_peers who may have
+ * it still, op->disk_late whether one waits for its disk; op->generation is the highest that
+ * ended, if any was to. */
 bool tell_all(struct node *node, struct op *op);
 /* Those that have not answered are left, and unreached; how many. */
 uint32_t tell_leave(struct node *node, struct op *op);

@@ -52,6 +52,14 @@ static void reply_absent(unsigned peer)
 	settle();
 }
 
+static void answer_drops_absent(void)
+{
+	for (unsigned peer = 0; peer < PEERS; peer++) {
+		while (count_asks(peer, MSG_TYPE_DROP) > 0)
+			reply_absent(peer);
+	}
+}
+
 static unsigned drops(void)
 {
 	unsigned count = 0;
@@ -401,6 +409,7 @@ static void test_forgetful_directory_is_not_believed(void **state)
 	reply_absent(2);
 	want_nothing(guest.lane);
 	reply_done(0, 60);
+	answer_drops_absent();
 	assert_int_equal(want_done(guest.lane), 60);
 	/* The directory knows now, and hears of it once more if it forgets again. */
 	assert_int_equal(peer_announces(0, KEY, 60), DIR_REMOVED);
@@ -466,6 +475,7 @@ static void test_older_one_that_is_announced_before_the_tombstone(void **state)
 	reply_absent(1);
 	reply_absent(2);
 	reply_done(0, 60);
+	answer_drops_absent();
 	assert_int_equal(want_done(guest.lane), 60);
 	dir_mem_flush(fake.mem, 0);
 	assert_int_equal(peer_announces(1, KEY, 50), DIR_DONE);
@@ -486,6 +496,7 @@ static void test_newer_one_outlives_the_tombstone(void **state)
 	reply_absent(1);
 	reply_absent(2);
 	reply_done(0, 60);
+	answer_drops_absent();
 	assert_int_equal(want_done(guest.lane), 60);
 	dir_mem_flush(fake.mem, 0);
 	assert_int_equal(peer_announces(1, KEY, 70), DIR_DONE);
@@ -506,6 +517,53 @@ static void test_nobody_has_it_and_all_were_asked(void **state)
 	assert_int_equal(graves(), 0);
 }
 
+/* Peer 1 says so before it has taken over what peer 0 had when it was told. */
+static void handed_over_between_the_answers(void)
+{
+	reply_absent(1);
+	reply_absent(2);
+	peer_keeps(1, KEY, 50);
+	reply_absent(0);
+}
+
+static void test_forgotten_and_handed_over_between_the_answers(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	directory_forgets();
+	send_remove(&guest, KEY);
+	handed_over_between_the_answers();
+	assert_int_equal(entry_of(KEY), 0);
+	for (unsigned i = 0; i < PEERS; i++)
+		want_drop(i, KEY, 50);
+	reply_absent(0);
+	reply_absent(2);
+	want_nothing(guest.lane);
+	reply_done(1, 50);
+	assert_int_equal(want_done(guest.lane), 50);
+}
+
+/* The directory had it when it was handed over, and may have it no more. */
+static void test_forgotten_once_more_while_all_are_asked(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	directory_forgets();
+	send_remove(&guest, KEY);
+	reply_absent(1);
+	reply_absent(2);
+	dir_mem_flush(fake.mem, 0);
+	reply_absent(0);
+	want_nothing(guest.lane);
+	for (unsigned i = 0; i < PEERS; i++) {
+		want_drop(i, KEY, 0);
+		reply_absent(i);
+	}
+	want_error(guest.lane, ERR_NOT_FOUND, KEY);
+}
+
 static void test_of_several_generations_the_highest_is_buried(void **state)
 {
 	struct guest guest = attach_settled();
@@ -516,6 +574,9 @@ static void test_of_several_generations_the_highest_is_buried(void **state)
 	reply_done(0, 60);
 	reply_done(1, 70);
 	reply_done(2, 0); /* an unfinished put */
+	for (unsigned i = 0; i < PEERS; i++)
+		want_drop(i, KEY, 70);
+	answer_drops_absent();
 	assert_int_equal(want_done(guest.lane), 70);
 	assert_int_equal(peer_announces(0, KEY, 70), DIR_REMOVED);
 }
@@ -541,6 +602,7 @@ static void test_removal_waits_for_a_node_that_may_have_it(void **state)
 	reply_done(0, 60);
 	reply_absent(1);
 	reply_absent(2);
+	answer_drops_absent(); /* once more, since one had it */
 	assert_int_equal(want_done(guest.lane), 60);
 }
 
@@ -578,14 +640,6 @@ static void test_gone_node_delays_nobody(void **state)
 	reply_absent(1);
 	reply_absent(2);
 	want_error(guest.lane, ERR_NOT_FOUND, KEY);
-}
-
-static void answer_drops_absent(void)
-{
-	for (unsigned peer = 0; peer < PEERS; peer++) {
-		while (count_asks(peer, MSG_TYPE_DROP) > 0)
-			reply_absent(peer);
-	}
 }
 
 /* It ended the object, and the connection broke under its answer. */
@@ -650,6 +704,61 @@ static void test_removal_goes_on_without_a_directory(void **state)
 	dir_mem_set_away(fake.mem, 0, false);
 	turn(SECOND);
 	assert_int_equal(entry_of(KEY), 0);
+}
+
+/* Peer 1 had nothing when it heard of it, and got a copy of peer 0, who had not heard yet. */
+static void test_copy_that_is_made_while_all_are_told_ends_too(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	dir_mem_set_away(fake.mem, 0, true);
+	send_remove(&guest, KEY);
+	reply_absent(1);
+	reply_absent(2);
+	reply_done(0, 60);
+	for (unsigned i = 0; i < PEERS; i++)
+		want_drop(i, KEY, 60);
+	reply_absent(0);
+	reply_absent(2);
+	want_nothing(guest.lane);
+	reply_done(1, 60);
+	/* Until nobody has it. */
+	for (unsigned i = 0; i < PEERS; i++) {
+		want_nothing(guest.lane);
+		want_drop(i, KEY, 60);
+		reply_absent(i);
+	}
+	assert_int_equal(want_done(guest.lane), 60);
+}
+
+static void test_copy_that_comes_here_while_all_are_told_ends_too(void **state)
+{
+	struct guest guest = attach_settled(), other = attach_settled();
+	struct msg_found found;
+
+	(void)state;
+	dir_mem_set_away(fake.mem, 0, true);
+	send_remove(&guest, KEY);
+	reply_absent(1);
+	reply_absent(2);
+	send_get(other.lane, KEY, 0, SECOND);
+	settle();
+	REPLY(want_ask(0, MSG_TYPE_HAVE), had, .generation = 60, .size = 5);
+	reply_error(want_ask(1, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	reply_error(want_ask(2, MSG_TYPE_HAVE), ERR_NOT_FOUND);
+	settle();
+	REPLY(want_ask(0, MSG_TYPE_REPLICA_ASK), replica, .generation = 60, .size = 5,
+		.expires_in_ns = UINT64_MAX, .value = text("value"));
+	settle();
+	WANT(other.lane, found, &found);
+	SEND(other.lane, unpin, .slot = found.slot, .life = found.life);
+	settle();
+	assert_true(used_bytes() > 0);
+	reply_done(0, 60);
+	assert_int_equal(used_bytes(), 0);
+	answer_drops_absent();
+	assert_int_equal(want_done(guest.lane), 60);
 }
 
 /* The node's one call takes effect, and its answer is lost. */
@@ -1789,6 +1898,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_older_one_that_is_announced_before_the_tombstone),
 	AMONG_PEERS(test_newer_one_outlives_the_tombstone),
 	AMONG_PEERS(test_nobody_has_it_and_all_were_asked),
+	AMONG_PEERS(test_forgotten_and_handed_over_between_the_answers),
+	AMONG_PEERS(test_forgotten_once_more_while_all_are_asked),
 	AMONG_PEERS(test_of_several_generations_the_highest_is_buried),
 	AMONG_PEERS(test_removal_waits_for_a_node_that_may_have_it),
 	AMONG_PEERS(test_removal_does_not_wait_for_ever),
@@ -1796,6 +1907,8 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_node_that_did_not_answer_may_have_ended_it),
 	AMONG_PEERS(test_node_that_did_not_answer_and_is_gone_is_waited_for),
 	AMONG_PEERS(test_removal_goes_on_without_a_directory),
+	AMONG_PEERS(test_copy_that_is_made_while_all_are_told_ends_too),
+	AMONG_PEERS(test_copy_that_comes_here_while_all_are_told_ends_too),
 	AMONG_PEERS(test_lost_answer_is_made_up_for),
 	AMONG_PEERS(test_directory_that_does_not_answer_is_left),
 	AMONG_PEERS(test_removal_ends_though_its_client_did_before_the_directory),
