@@ -23,6 +23,7 @@ static struct left left_of_slot(const struct master *master, uint32_t slot)
 	return (struct left){
 		.id = disk_id_of(slot_key(master->share, there), there->klen),
 		.generation = there->generation,
+		.hash = there->hash,
 		.slot = slot,
 	};
 }
@@ -53,6 +54,7 @@ void left_entry(struct master *master, uint32_t entry, bool ended)
 		return;
 	left_add(master, &(struct left){.id = there->id,
 				 .generation = there->generation,
+				 .hash = there->hash,
 				 .slot = SLOT_NONE,
 				 .ended = ended});
 }

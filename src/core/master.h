@@ -500,6 +500,7 @@ void master_held_yield(struct master *master, const struct held *held, uint64_t 
 struct left {
 	struct disk_id id;
 	uint64_t generation;
+	uint64_t hash; /* of the key, as this pool has it */
 	uint32_t slot; /* where it was: its key lies there until something else does */
 	bool ended;    /* for good, everywhere: the owner's removal in advance */
 	bool undone;   /* a put that never came to its end: nobody has it */

@@ -285,14 +285,15 @@ uint64_t entry_ttl(uint64_t rest_ns)
 	return rest_ns == 0 ? 0 : time_after(rest_ns, rest_ns / 8 + ENTRY_REST_NS);
 }
 
-/* Its key, if that is still where it was. */
+/* The key of what has ended, if that is still where it was: by it the holders are told, whose
+ * clocks differ. */
 static void left_find_key(
 	const struct node *node, const struct left *left, struct errand *errand)
 {
 	const struct slot *there;
 	struct disk_id id;
 
-	if (left->slot == SLOT_NONE)
+	if (!left->ended || left->slot == SLOT_NONE)
 		return;
 	there = &node->share->slots[left->slot];
 	if (there->klen == 0 || there->klen > KEY_LIMIT)
@@ -316,13 +317,11 @@ void left_take(struct node *node, const struct dir_id *ended, uint64_t generatio
 			.kind = left.ended ? ERRAND_TAKE_OUT : ERRAND_LEAVE,
 			.id = id,
 			.generation = left.generation,
+			.hash = left.hash,
 			.at_once = left.undone,
 		};
 
-		/* By it the holders of what has ended are told, whose clocks differ; and what
-		 * has come back by then is not left. */
 		left_find_key(node, &left, &errand);
-
 		if (ended == NULL || !left.ended || left.generation != generation ||
 			!dir_id_is(&id, ended))
 			errand_add(node, &errand);

@@ -200,8 +200,9 @@ struct errand {
 	uint64_t generation;
 	uint64_t node;
 	uint64_t token;
-	bool at_once; /* of LEAVE: though a fetch of this node may hold it, too */
-	bool older;   /* of BURY: whatever is older is to end as well */
+	uint64_t hash; /* of LEAVE: of the key, which may be known no more */
+	bool at_once;  /* of LEAVE: though a fetch of this node may hold it, too */
+	bool older;    /* of BURY: whatever is older is to end as well */
 	uint32_t key_size;
 	const unsigned char *key; /* the caller's until errand_add(), which copies it */
 };
@@ -745,9 +746,12 @@ void query_set_live(struct node *node, struct query *query);
 /* Done as soon as the directory can be reached; what does not fit into ERRAND_LIMIT is
  * counted and left to whoever meets the stale entry. */
 void errand_add(struct node *node, const struct errand *like);
-/* With the key, which is copied. A LEAVE: this node has it no more, unless it is back by then. */
-void errand_of_key(struct node *node, enum errand_kind kind, const struct dir_id *id,
-	struct msg_bytes key, uint64_t generation);
+/* What this node has of the key, which is copied, is announced. */
+void errand_announce(struct node *node, const struct dir_id *id, struct msg_bytes key,
+	uint64_t generation);
+/* This node has it no more, unless it is back by then; `hash`: of its key. */
+void errand_leave(
+	struct node *node, const struct dir_id *id, uint64_t hash, uint64_t generation);
 /* The usual: of this node's. */
 void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id *id,
 	uint64_t generation);

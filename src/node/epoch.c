@@ -210,8 +210,7 @@ static void announced_as_copy(
 	if (key.data != NULL && master_held_find(&node->master, &query->held, &slot) &&
 		slot != SLOT_NONE &&
 		(node->share->slots[slot].flags & SLOT_SECONDARY) == 0)
-		errand_of_key(node, ERRAND_ANNOUNCE, &query->call.id, key,
-			query->held.generation);
+		errand_announce(node, &query->call.id, key, query->held.generation);
 }
 
 static void announced(struct node *node, const struct query *query, struct msg_bytes key)
@@ -259,7 +258,7 @@ static void announced_in_vain(
 
 	if (call->verdict == DIR_REPLACED)
 		held_has_replaced(node, query, key);
-	errand_of_key(node, ERRAND_LEAVE, &call->id, key, call->generation);
+	errand_leave(node, &call->id, query->held.hash, call->generation);
 }
 
 void announce_settle(struct node *node, const struct query *query, struct msg_bytes key)

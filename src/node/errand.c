@@ -64,15 +64,28 @@ void errand_simple(struct node *node, enum errand_kind kind, const struct dir_id
 	errand_add(node, &errand);
 }
 
-void errand_of_key(struct node *node, enum errand_kind kind, const struct dir_id *id,
-	struct msg_bytes key, uint64_t generation)
+void errand_announce(struct node *node, const struct dir_id *id, struct msg_bytes key,
+	uint64_t generation)
 {
 	const struct errand errand = {
-		.kind = kind,
+		.kind = ERRAND_ANNOUNCE,
 		.id = *id,
 		.generation = generation,
 		.key = key.data,
 		.key_size = (uint32_t)key.size,
+	};
+
+	errand_add(node, &errand);
+}
+
+void errand_leave(
+	struct node *node, const struct dir_id *id, uint64_t hash, uint64_t generation)
+{
+	const struct errand errand = {
+		.kind = ERRAND_LEAVE,
+		.id = *id,
+		.generation = generation,
+		.hash = hash,
 	};
 
 	errand_add(node, &errand);
@@ -101,7 +114,7 @@ bool errand_is_there(const struct node *node, enum errand_kind kind,
 /* ---- what came of it ----------------------------------------------------- */
 
 /* `gone`: the entry has not this copy's generation any more, so the copy must go. What has come to
- * be kept here meanwhile must not, if the directory has only forgotten it. */
+ * be kept here meanwhile must not, if the directory has only forgotten it; nor is it a copy. */
 static void copy_is_settled(struct node *node, const struct errand *errand, bool gone)
 {
 	struct index_key key = key_of(node, errand->key, errand->key_size);
@@ -110,18 +123,15 @@ static void copy_is_settled(struct node *node, const struct errand *errand, bool
 	uint64_t generation;
 	bool there = master_held_look(&node->master, &key, errand->generation, &held);
 
-	if (!gone) {
-		if (there)
-			master_held_list(&node->master, &held);
-		return;
-	}
+	if (there && !gone)
+		master_held_list(&node->master, &held);
 	if (there && held.softpin && !held.secondary) {
 		announce.kind = ERRAND_ANNOUNCE;
 		errand_add(node, &announce);
 		return;
 	}
-	if (master_end_generation(&node->master, &key, errand->generation, node_now(node),
-		    &generation) == 0)
+	if (gone && master_end_generation(&node->master, &key, errand->generation,
+			    node_now(node), &generation) == 0)
 		waiters_wake(node, key.hash);
 }
 
@@ -276,6 +286,20 @@ static bool errand_is_behind(const struct cluster *cluster, const struct errand 
 	return false;
 }
 
+/* What had left this node is here again, and may have come to be kept while the directory could not
+ * be told. Its key nobody needs. */
+static bool errand_is_back(const struct node *node, const struct errand *errand)
+{
+	const struct held held = {
+		.id = {{errand->id.word[0], errand->id.word[1]}},
+		.generation = errand->generation,
+		.hash = errand->hash,
+	};
+	uint32_t slot;
+
+	return master_held_find(&node->master, &held, &slot);
+}
+
 /* What is being fetched has been joined anew, or will be; or there is nothing to tell of. */
 static bool errand_is_moot(struct node *node, const struct errand *errand)
 {
@@ -285,12 +309,11 @@ static bool errand_is_moot(struct node *node, const struct errand *errand)
 		return !errand_find(node, errand, &held);
 	if (errand->kind == ERRAND_HAND_OVER)
 		return !errand_find(node, errand, &held) || held.secondary;
-	/* It is back, and may have come to be kept while the directory could not be told. */
-	if (errand->kind == ERRAND_LEAVE && errand->node == 0 && errand->key_size > 0 &&
-		errand_find(node, errand, &held))
-		return true;
-	return errand->kind == ERRAND_LEAVE && errand->node == 0 && !errand->at_once &&
-	       fetch_takes_leave(node, &errand->id, errand->generation);
+	if (errand->kind != ERRAND_LEAVE || errand->node != 0)
+		return false;
+	return errand_is_back(node, errand) ||
+	       (!errand->at_once &&
+		       fetch_takes_leave(node, &errand->id, errand->generation));
 }
 
 void errands_step(struct node *node, uint64_t now)

@@ -35,9 +35,8 @@ static void fetch_meets_itself(struct node *node, struct fetch *fetch)
 		.kind = ERRAND_LEAVE,
 		.id = fetch->id,
 		.generation = fetch->generation,
+		.hash = fetch->hash,
 		.at_once = true,
-		.key = fetch->key,
-		.key_size = fetch->key_size,
 	};
 
 	fetch->is_being_put = put_is_named(node, &key, fetch->generation);

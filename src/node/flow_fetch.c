@@ -87,8 +87,7 @@ static void fetch_free(struct node *node, struct fetch *fetch)
 	CHECK(fetch->query == NULL && fetch->ask == NULL && list_is_empty(&fetch->asks));
 	CHECK(fetch->number == PEER_TRANSFERS && !fetch->lease.there);
 	if (generation != 0)
-		errand_of_key(node, ERRAND_LEAVE, &fetch->id,
-			(struct msg_bytes){fetch->key, fetch->key_size}, generation);
+		errand_leave(node, &fetch->id, fetch->hash, generation);
 	free(fetch->key);
 	fetch->key = NULL;
 	fetch->state = FETCH_FREE;

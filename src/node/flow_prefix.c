@@ -217,7 +217,7 @@ static void copy_end(struct node *node, const struct slot *slot)
 	if (master_end_generation(
 		    &node->master, &key, generation, node_now(node), &generation) == 0 &&
 		peers_are_up(node))
-		errand_simple(node, ERRAND_LEAVE, &id, generation);
+		errand_leave(node, &id, key.hash, generation);
 }
 
 /* False: not now. */

@@ -126,8 +126,7 @@ static void replica_leave(struct node *node, const struct op *op)
 {
 	if (op->found && op->generation != 0 &&
 		!fetch_takes_leave(node, &op->id, op->generation))
-		errand_of_key(node, ERRAND_LEAVE, &op->id,
-			(struct msg_bytes){op->key.data, op->key.size}, op->generation);
+		errand_leave(node, &op->id, op->key.hash, op->generation);
 }
 
 static void replica_absent(struct node *node, struct op *op)
@@ -343,19 +342,23 @@ static bool have_put(const struct node *node, const struct op *op, struct msg_ha
 static void have_correct(struct node *node, const struct op *op)
 {
 	const struct dir_id id = dir_id_of_key(op->key.data, op->key.size);
-	enum errand_kind kind = ERRAND_LEAVE;
+	enum errand_kind kind;
 	struct held held;
+	bool is_here;
 
 	if (op->generation == 0 || put_is_named(node, &op->key, op->generation))
 		return;
-	if (master_held_look(&node->master, &op->key, op->generation, &held)) {
-		if (!held.secondary)
-			return;
-		kind = ERRAND_ANNOUNCE;
-	}
-	if (!errand_is_there(node, kind, &id, op->generation))
-		errand_of_key(node, kind, &id,
-			(struct msg_bytes){op->key.data, op->key.size}, op->generation);
+	is_here = master_held_look(&node->master, &op->key, op->generation, &held);
+	if (is_here && !held.secondary)
+		return;
+	kind = is_here ? ERRAND_ANNOUNCE : ERRAND_LEAVE;
+	if (errand_is_there(node, kind, &id, op->generation))
+		return;
+	if (is_here)
+		errand_announce(node, &id, (struct msg_bytes){op->key.data, op->key.size},
+			op->generation);
+	else
+		errand_leave(node, &id, op->key.hash, op->generation);
 }
 
 void have_run(struct node *node, struct op *op)

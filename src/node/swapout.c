@@ -151,7 +151,7 @@ static void held_announce(
 {
 	const struct dir_id id = dir_id_of(&held->id);
 
-	errand_of_key(node, ERRAND_ANNOUNCE, &id, key, held->generation);
+	errand_announce(node, &id, key, held->generation);
 }
 
 static void swapout_announce(struct node *node, const struct swapout *swapout)

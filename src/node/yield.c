@@ -215,5 +215,5 @@ void yield_loaded(struct node *node, uint32_t slot)
 		return;
 	domain = cluster->dir.domain_of(cluster->dir.ctx, &id);
 	if (domain < DIR_DOMAINS && cluster->domains[domain].nameless)
-		errand_of_key(node, ERRAND_ANNOUNCE, &id, key, there->generation);
+		errand_announce(node, &id, key, there->generation);
 }

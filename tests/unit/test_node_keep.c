@@ -711,6 +711,14 @@ static void test_full_node_gives_to_a_peer(void **state)
 	assert_int_equal(count_asks(0, MSG_TYPE_KEEP), 0);
 }
 
+static void piece_comes(unsigned peer, uint64_t generation)
+{
+	leases(peer, generation, PIECE, 0);
+	write_object(world.share.pool + fake.moves[0].what.pool_off, PIECE);
+	move_ends(0, 0, 0);
+	settle();
+}
+
 /* Of a full pool: given to a peer, and read again where only what may go can lie. */
 static struct offer given_and_read(struct guest *guest)
 {
@@ -724,10 +732,7 @@ static struct offer given_and_read(struct guest *guest)
 	want_error(guest->lane, ERR_NO_SPACE, "no peer");
 	assert_null(slot_of(offer.key));
 	get(guest, offer.key);
-	leases(0, offer.generation, PIECE, 0);
-	write_object(world.share.pool + fake.moves[0].what.pool_off, PIECE);
-	move_ends(0, 0, 0);
-	settle();
+	piece_comes(0, offer.generation);
 	want_object(guest, PIECE);
 	assert_false(is_kept(offer.key));
 	return offer;
@@ -783,16 +788,55 @@ static void test_copy_that_could_not_be_claimed_is_when_it_can_be(void **state)
 				 offer.generation, world.now_ns, &generation),
 		0);
 	get(&guest, offer.key);
-	leases(1, offer.generation, PIECE, 0);
-	write_object(world.share.pool + fake.moves[0].what.pool_off, PIECE);
-	move_ends(0, 0, 0);
-	settle();
+	piece_comes(1, offer.generation);
 	want_object(&guest, PIECE);
 	turn(2 * SECOND);
 	assert_true(is_kept(offer.key));
 	assert_int_equal(role_in(offer.key, THIS_ID), DIR_KEEPER);
 	assert_int_equal(cluster()->stats.claimed, 1);
 	assert_int_equal(cluster()->rebuilder.lent_count, 0);
+}
+
+/* That it went, and its slot at once to another, could not be told, and is true no more. */
+static void test_copy_that_went_is_kept_before_that_is_told(void **state)
+{
+	struct guest guest = full_guest();
+	struct offer offer = given_and_read(&guest);
+	struct dir_id id = id_of(offer.key);
+	struct dir_entry entry;
+	uint32_t slot = master_find_key(offer.key);
+	char key[16];
+
+	(void)state;
+	turn(SECOND);
+	world.node->cluster.errand_retry_ns = world.now_ns + 60 * SECOND;
+	keeps(0, KEY, GENERATION, PIECE, DIR_SOFTPIN);
+	get(&guest, KEY);
+	piece_comes(0, GENERATION);
+	want_object(&guest, PIECE);
+	assert_int_equal(master_find_key(KEY), slot);
+	assert_null(slot_of(offer.key));
+	assert_int_equal(role_in(offer.key, THIS_ID), DIR_SECONDARY);
+	for (unsigned i = 0; i < PIECES / 2; i++) {
+		(void)snprintf(key, sizeof(key), "o%u", i);
+		if (strcmp(key, offer.key) == 0)
+			continue;
+		SEND(guest.lane, remove, .key = text(key));
+		settle();
+		(void)want_done(guest.lane);
+	}
+	ask_keep(CHANNEL, offer.key, offer.generation, PIECE);
+	piece_comes(0, offer.generation);
+	(void)want_kept(CHANNEL);
+	/* The directory hears of what waited, one after the other. */
+	world.node->cluster.errand_retry_ns = 0;
+	hold_directory();
+	turn(10 * ERRAND_PAUSE_NS);
+	directory_decides();
+	want_keeper(offer.key);
+	assert_true(dir_mem_look(fake.mem, &id, &entry));
+	assert_int_equal(entry.flags, DIR_SOFTPIN);
+	let_directory_go();
 }
 
 /* Nor is that room for what it is to keep, though much else here may go. */
@@ -1316,6 +1360,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_what_was_given_can_be_read_again),
 	AMONG_PEERS(test_copy_that_cannot_be_claimed_holds_nothing_up),
 	AMONG_PEERS(test_copy_that_could_not_be_claimed_is_when_it_can_be),
+	AMONG_PEERS(test_copy_that_went_is_kept_before_that_is_told),
 	AMONG_PEERS(test_takes_over_nothing_that_could_not_stay),
 	AMONG_PEERS(test_chooses_one_with_credit),
 	AMONG_PEERS(test_both_full),

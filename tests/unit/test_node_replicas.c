@@ -982,6 +982,28 @@ static void test_copy_is_claimed_while_it_is_announced(void **state)
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
 }
 
+/* Nor does it stay one since it is named as one a moment later. */
+static void test_copy_is_claimed_before_it_is_named(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	peer_has(0, 1);
+	get(&guest, KEY);
+	gives_wanted(0, 1);
+	want_object(&guest, SMALL);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_LOADING);
+	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_LEAVE,
+					       .id = id_of(KEY),
+					       .generation = GENERATION,
+					       .from = peer_id(0)}),
+		DIR_DONE);
+	assert_int_equal(master_keep(node_master(world.node), master_find_key(KEY)), 0);
+	turn(SECOND);
+	assert_true(is_kept(KEY));
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
+}
+
 /* What it is about to claim goes to another as well, before it says that it is empty. */
 static void test_drained_node_ends_its_claims(void **state)
 {
@@ -1523,6 +1545,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_role_was_taken_before),
 	AMONG_PEERS(test_copy_of_a_dead_keeper_is_claimed),
 	AMONG_PEERS(test_copy_is_claimed_while_it_is_announced),
+	AMONG_PEERS(test_copy_is_claimed_before_it_is_named),
 	AMONG_PEERS(test_drained_node_ends_its_claims),
 	AMONG_PEERS(test_copy_is_not_claimed_while_a_keeper_lives),
 	AMONG_PEERS(test_keeper_is_back_before_it_is_claimed),
