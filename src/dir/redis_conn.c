@@ -103,7 +103,9 @@ static void reader_close(struct redis_conn *conn)
 
 static void conn_drop(struct redis_conn *conn)
 {
-	stream_close(&conn->stream);
+	/* The system would go on trying to deliver: a command that comes long after others, which
+	 * went over the next connection, say. */
+	stream_abort(&conn->stream);
 	tls_free(conn->tls);
 	conn->tls = NULL;
 	/* Inside an answer's function the reader is in use: on_data() frees it then. */

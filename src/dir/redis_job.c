@@ -26,6 +26,7 @@ struct redis_job *redis_job_new(struct dir_redis *dir, struct dir_call *call)
 	*job = (struct redis_job){
 		.dir = dir,
 		.call = call,
+		.number = dir->job_numbers++,
 		.deadline_ns = loop_boot_ns() + dir->timeout_ns,
 	};
 	list_init(&job->entry);
@@ -80,12 +81,20 @@ static void redis_job_give_up(struct redis_job *job)
 	list_del(&job->by_age); /* it is free once its answer came */
 }
 
+/* What was begun first is sent first, though others have come back, or come, before. */
 void redis_job_return(struct redis_job *job)
 {
+	struct list *before;
+
 	job->state = JOB_WAITING;
 	job->server = NULL;
 	job->ask = NULL;
-	list_move_tail(&job->dir->waiting, &job->entry);
+	list_del(&job->entry);
+	before = job->dir->waiting.prev;
+	while (before != &job->dir->waiting &&
+		container_of(before, struct redis_job, entry)->number > job->number)
+		before = before->prev;
+	list_add_head(before, &job->entry);
 	job->dir->dispatch = true;
 }
 

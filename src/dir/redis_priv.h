@@ -55,6 +55,7 @@ struct redis_job {
 	struct list
 		entry; /* of dir.waiting, dir.delayed, server.answered; none if SENT */
 	struct list by_age; /* of dir.jobs */
+	uint64_t number;    /* rising: who waits is sent in this order */
 	struct dir_redis *dir;
 	struct dir_call *call; /* NULL: given up, but its answer is still to come */
 	enum redis_job_state state;
@@ -122,6 +123,7 @@ struct dir_redis {
 	struct list waiting, delayed;
 	struct list finished; /* calls, until they are told */
 	struct list free_jobs;
+	uint64_t job_numbers;
 	bool dispatch; /* waiting jobs may go on */
 
 	struct server servers[REDIS_SERVERS];

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -110,9 +111,11 @@ static size_t on_data(void *ctx, const void *bytes, size_t size)
 
 static void on_down(void *ctx, int err, const char *why)
 {
+	struct fake_redis *fake = ctx;
+
 	(void)err;
-	(void)why;
-	drop_stream(ctx);
+	fake->resets += strcmp(why, strerror(ECONNRESET)) == 0;
+	drop_stream(fake);
 }
 
 static const struct stream_events events = {on_up, on_data, on_down};

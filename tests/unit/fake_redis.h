@@ -27,9 +27,9 @@ struct fake_redis {
 		const char *bytes;
 		size_t size;
 	} says[FAKE_SAYS];
-	char epoch[256]; /* "": there is none yet */
-	uint32_t connections;
-	char heard[512]; /* the first letters of what came, in order */
+	char epoch[256];              /* "": there is none yet */
+	uint32_t connections, resets; /* of those, as far as it was told */
+	char heard[512];              /* the first letters of what came, in order */
 };
 
 void fake_open(struct fake_redis *fake, struct loop *loop);

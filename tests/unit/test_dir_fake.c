@@ -545,6 +545,76 @@ static void test_what_is_no_answer_breaks_the_connection(void **state)
 	}
 }
 
+/* What the server has not received yet it never will. */
+static void test_connection_that_breaks_is_cut(void **state)
+{
+	struct dir_call call = call_of(DIR_OP_LOOKUP);
+	uint32_t before;
+
+	(void)state;
+	rig_insist(node, &call, DIR_ABSENT);
+	before = fake.resets; /* of who found out where to connect to */
+	fake_says(&fake, "HGETALL", "garbage\r\n");
+	rig_try(node, &call);
+	assert_true(fake.resets > before);
+}
+
+static void add_node_with_time(struct dir_rig *rig)
+{
+	rig->timeout_ns = 0;
+	rig_drop_node(node);
+	rig->node_count--;
+	node = rig_add_node(rig);
+}
+
+static bool has_heard(struct dir_rig *rig, void *arg)
+{
+	(void)rig;
+	return strstr(fake.heard, arg) != NULL;
+}
+
+static bool is_down(void)
+{
+	struct dir_redis_info info;
+
+	dir_redis_info(node->redis, &info);
+	return info.ready == 0;
+}
+
+static char two_joins[] = "EETG", a_lookup[] = "H";
+
+/* What was answered, but under no epoch yet, what was sent, and what was not. */
+static void test_what_is_repeated_comes_in_its_order(void **state)
+{
+	struct dir_call answered[] = {call_of(DIR_OP_JOIN), call_of(DIR_OP_JOIN)};
+	struct dir_call sent = call_of(DIR_OP_LOOKUP), unsent = call_of(DIR_OP_JOIN);
+	struct dir_rig *rig = *state;
+	char text[64];
+	int signal;
+
+	add_node_with_time(rig);
+	rig_do(node, &sent, DIR_ABSENT);
+	fake_says(&fake, "EVALSHA", in_script("*0\r\n", ":1\r\n", text, sizeof(text)));
+	fake_says(&fake, "GET", "");
+	fake_says(&fake, "HGETALL", "garbage\r\n");
+	memset(fake.heard, 0, sizeof(fake.heard));
+	for (size_t i = 0; i < ARRAY_LEN(answered); i++)
+		rig_start(node, &answered[i]);
+	rig_until(rig, has_heard, two_joins);
+	rig_start(node, &sent);
+	rig_until(rig, has_heard, a_lookup);
+	rig_start(node, &unsent);
+	while (!is_down())
+		assert_int_equal(loop_turn(&rig->loop, true, &signal), 0);
+	fake_says(&fake, "GET", NULL);
+	fake_says(&fake, "HGETALL", NULL);
+	memset(fake.heard, 0, sizeof(fake.heard));
+	rig_wait(rig);
+	assert_non_null(strstr(fake.heard, "EEHE"));
+	assert_int_equal(answered[0].err, 0);
+	assert_int_equal(unsent.err, 0);
+}
+
 static bool has_repeated(struct dir_rig *rig, void *arg)
 {
 	const uint64_t *before = arg;
@@ -565,10 +635,7 @@ static void test_errors_that_pass(void **state)
 	struct dir_rig *rig = *state;
 	struct dir_call call;
 
-	rig->timeout_ns = 0;
-	rig_drop_node(node);
-	rig->node_count--;
-	node = rig_add_node(rig);
+	add_node_with_time(rig);
 	call = call_of(DIR_OP_LOOKUP);
 	rig_do(node, &call, DIR_ABSENT);
 	for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
@@ -792,6 +859,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_bytes_with_a_nul),
 	TEST(test_unknown_fields_are_no_harm),
 	TEST(test_what_is_no_answer_breaks_the_connection),
+	TEST(test_connection_that_breaks_is_cut),
+	TEST(test_what_is_repeated_comes_in_its_order),
 	TEST(test_errors_that_pass),
 	TEST(test_more_answers_than_questions),
 	TEST(test_silence_breaks_the_connection),
