@@ -14,7 +14,8 @@
  * Each command is atomic on its key. Publish, join, hand over, take out and announce answer
  * a repeat of themselves, by generation and node, within DIR_REPEAT_NS as they answered the
  * first time, since an answer may be lost. (What a repeated announcement says of the caller's
- * incarnation is taken over all the same.)
+ * incarnation is taken over all the same. One that asks for another role is no repeat; but what the
+ * first has replaced it is told once more.)
  *
  * Units     bytes; durations in ns.
  * Memory    the caller owns the call and what it points to until done().

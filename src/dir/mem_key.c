@@ -171,6 +171,7 @@ static int replace(
 			.until = later(run->now, DIR_REPEAT_NS),
 			.op = call->op,
 			.node = call->node,
+			.role = call->role,
 			.verdict = verdict,
 			.old = call->entry,
 			.waiter_count = call->waiter_count,
@@ -219,13 +220,15 @@ static uint32_t other_keepers(const struct run *run)
 static int announce_same(struct run *run)
 {
 	struct dir_entry *there = &run->key->there;
+	struct mem_memo *memo = &run->key->memo;
 	struct dir_call *call = run->call;
 	const struct dir_holder *own = dir_entry_find(there, call->node);
 	bool again = own != NULL && repeat(run);
+	bool is_same = again && memo->role == call->role;
 	enum dir_role role = call->role;
 
 	/* What it had from its disk it has still, though its pool is another. */
-	if (again && own->incarnation == call->incarnation && own->role != DIR_LOADING)
+	if (is_same && own->incarnation == call->incarnation && own->role != DIR_LOADING)
 		return 0;
 	if (role == DIR_KEEPER && other_keepers(run) >= MAX((uint32_t)there->wanted, 1u))
 		role = DIR_SECONDARY;
@@ -233,6 +236,12 @@ static int announce_same(struct run *run)
 		return ERR_NO_SPACE;
 	if (role == DIR_KEEPER)
 		there->flags |= call->flags & DIR_SOFTPIN;
+	/* Another role is no repeat, though who had what the entry replaced may not have been told. */
+	if (again && !is_same) {
+		again = memo->verdict == DIR_REPLACED;
+		memo->role = call->role;
+		memo->until = again ? later(run->now, DIR_REPEAT_NS) : 0;
+	}
 	if (again)
 		return 0;
 	take_waiters(run);

@@ -29,6 +29,7 @@ struct mem_memo {
 	uint64_t until; /* 0: nothing */
 	enum dir_op op;
 	uint64_t node;
+	enum dir_role role; /* that an announcement asked for */
 	enum dir_verdict verdict;
 	struct dir_entry old;
 	uint64_t waiters[DIR_HOLDERS];

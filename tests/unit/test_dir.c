@@ -840,6 +840,59 @@ static void test_announce_again_by_a_new_incarnation(void **state)
 	assert_int_equal(join.entry.holders[0].role, DIR_KEEPER);
 }
 
+/* A copy comes to be kept right after it was announced. */
+static void test_announce_again_in_another_role(void **state)
+{
+	struct dir_rig *rig = rig_begin(state);
+	struct rig_node *node = &rig->nodes[0], *other = rig_add_node(rig);
+	struct dir_id id = rig_id(rig);
+	struct dir_call call = announce_call(node, id, G1, DIR_SECONDARY);
+	struct dir_entry entry;
+
+	wait_for(other, id, BURY);
+	for (int i = 0; i < 2; i++) {
+		rig_do(node, &call, DIR_DONE);
+		assert_true(has_waiter(&call, other));
+	}
+	call.role = DIR_KEEPER;
+	call.flags = DIR_SOFTPIN;
+	for (int i = 0; i < 2; i++) {
+		rig_do(node, &call, DIR_DONE);
+		assert_int_equal(rig_role(&call.entry, rig_number(node)), DIR_KEEPER);
+		assert_true(rig_look(node, id, &entry));
+		assert_int_equal(rig_role(&entry, rig_number(node)), DIR_KEEPER);
+		assert_int_equal(entry.flags, DIR_SOFTPIN);
+	}
+	call.role = DIR_SECONDARY;
+	rig_do(node, &call, DIR_DONE);
+	assert_int_equal(role_of(node, id, node), DIR_SECONDARY);
+}
+
+/* The answer to the first may have been lost, and with it who had what it replaced. */
+static void test_announce_again_what_has_replaced_another(void **state)
+{
+	static const enum dir_role roles[] = {
+		DIR_SECONDARY, DIR_KEEPER, DIR_KEEPER, DIR_SECONDARY, DIR_SECONDARY};
+	struct dir_rig *rig = rig_begin(state);
+	struct rig_node *node = &rig->nodes[0], *other = rig_add_node(rig);
+	struct dir_id id = rig_id(rig);
+	struct dir_call call = announce_call(node, id, G2, DIR_SECONDARY);
+	struct dir_call hand = rig_call(node, DIR_OP_HAND_OVER, id, G2);
+
+	announce(other, id, G1, DIR_KEEPER, DIR_DONE);
+	for (size_t i = 0; i < ARRAY_LEN(roles); i++) {
+		call.role = roles[i];
+		rig_do(node, &call, DIR_REPLACED);
+		assert_int_equal(call.entry.generation, G1);
+		assert_int_equal(rig_role(&call.entry, rig_number(other)), DIR_KEEPER);
+		assert_int_equal(role_of(node, id, node), roles[i]);
+	}
+	/* A repeat does not undo what came between. */
+	rig_do(node, &hand, DIR_DONE);
+	rig_do(node, &call, DIR_REPLACED);
+	assert_int_equal(role_of(node, id, node), DIR_KEEPER);
+}
+
 static void test_announce_after_a_removal(void **state)
 {
 	struct dir_rig *rig = rig_begin(state);
@@ -1530,6 +1583,8 @@ static const struct CMUnitTest tests[] = {
 	TEST(test_announce_against_another),
 	TEST(test_announce_replaces_a_provisional_one),
 	TEST(test_announce_again_by_a_new_incarnation),
+	TEST(test_announce_again_in_another_role),
+	TEST(test_announce_again_what_has_replaced_another),
 	TEST(test_announce_after_a_removal),
 	TEST(test_bury),
 	TEST(test_tombstones_end),

@@ -15,8 +15,17 @@ local function announce_same()
 	local after = {}
 	local own = e['h' .. node]
 	local again = own and repeated(what)
+	local is_same = again and again.role == role
 	-- What it had from its disk it has still, though its pool is another.
-	if again and (own == incarnation .. SECONDARY or own == incarnation .. KEEPER) then return again end
+	if is_same and (own == incarnation .. SECONDARY or own == incarnation .. KEEPER) then return again end
+	-- Another role is no repeat, though who had what the entry replaced may not have been told.
+	if again and not is_same and again[1] == REPLACED then
+		remember(what, REPLACED, again[3], role)
+	elseif again and not is_same then
+		del('r')
+		del('rx')
+		again = nil
+	end
 	if role == KEEPER and count_keepers(node) >= math.max(tonumber(e.w), 1) then role = SECONDARY end
 	if not hold(node, incarnation, role) then return answer(FULL) end
 	if role == KEEPER and flags % 2 == SOFTPIN and not has_flag(SOFTPIN) then
@@ -37,5 +46,5 @@ if e.g and e.g > generation and not has_flag(PROVISIONAL) then return answer(OLD
 local verdict = e.g and REPLACED or DONE
 local told = e.g or count('q') > 0
 make(generation, node, incarnation, role, size, flags, wanted, ttl)
-if told then remember(what, verdict) end
+if told then remember(what, verdict, before(), role) end
 return save(verdict)

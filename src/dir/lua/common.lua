@@ -152,15 +152,16 @@ local function before()
 	return list
 end
 
--- The entry that is made replaces one, or ends the wait of some: for a repeat.
-local function remember(what, verdict)
-	put('r', cmsgpack.pack({what, verdict, before()}))
+-- The entry that is made replaces one, or ends the wait of some: for a repeat. `old`: what before()
+-- said; `role`: the one that an announcement asked for.
+local function remember(what, verdict, old, role)
+	put('r', cmsgpack.pack({what, verdict, old, role}))
 	put('rx', text(now + REPEAT_MS))
 end
 
 local function repeated(what)
 	local memo = e.r and cmsgpack.unpack(e.r)
-	if memo and memo[1] == what then return {memo[2], now, memo[3]} end
+	if memo and memo[1] == what then return {memo[2], now, memo[3], role = memo[4]} end
 	return nil
 end
 

@@ -16,5 +16,5 @@ if e.g and (replace == '0' or e.g >= generation) then return answer(EXISTS) end
 local told = e.g or count('q') > 0
 if e.g then bury(e.g, REPEAT_MS) end -- whoever holds it may be about to announce it
 make(generation, node, incarnation, KEEPER, size, flags, wanted, ttl)
-if told then remember(what, DONE) end
+if told then remember(what, DONE, before()) end
 return save(DONE)
