@@ -170,7 +170,8 @@ struct cenote_put_options {
 	 * waits for no other put of the key: of those that replace, the last to end stays;
 	 * one that does not ends with EXISTS then. If it is durable, and the disk does not
 	 * take it, or `replicas_required`, and too few nodes come to keep it, the old one is
-	 * gone all the same. */
+	 * gone all the same; so it may be in a cluster where it ends with UNAVAILABLE, as the
+	 * directory may have done it and not have said so. */
 	bool replace;
 	/* softpin alone, in a cluster: nodes that are to keep it, this one and others, so that
 	 * it outlives each but the last of them; 0 as 1, at most CENOTE_REPLICAS_MAX, and with

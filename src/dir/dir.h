@@ -207,7 +207,8 @@ struct dir_call {
 	uint64_t epoch; /* and its epoch, read after the command was done; 0: not known */
 	struct dir_entry entry;
 	/* Of a publish or an announcement: what is not above it is DIR_REMOVED, and the caller
-	 * takes a generation that is; 0: there is no tombstone. */
+	 * takes a generation that is. Of a take out: as it was before. 0: there is no
+	 * tombstone. */
 	uint64_t buried;
 	uint64_t waiters[DIR_HOLDERS]; /* nodes */
 	uint32_t waiter_count;

@@ -529,7 +529,8 @@ int mem_key_run(struct mem_key *key, struct dir_call *call, uint64_t now, bool f
 	mem_key_tidy(key, now);
 	call->entry = key->there;
 	call->buried = 0;
-	if (call->op == DIR_OP_PUBLISH || call->op == DIR_OP_ANNOUNCE)
+	if (call->op == DIR_OP_PUBLISH || call->op == DIR_OP_ANNOUNCE ||
+		call->op == DIR_OP_TAKE_OUT)
 		call->buried = key->buried;
 	call->waiter_count = 0;
 	err = run_op(&run);

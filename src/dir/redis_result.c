@@ -195,7 +195,8 @@ static void tell_fields(
 		call->entry = fields->entry;
 	if (call->op == DIR_OP_JOIN)
 		dir_entry_hide_loader(&call->entry, call->node);
-	if ((call->op == DIR_OP_PUBLISH || call->op == DIR_OP_ANNOUNCE) &&
+	if ((call->op == DIR_OP_PUBLISH || call->op == DIR_OP_ANNOUNCE ||
+		    call->op == DIR_OP_TAKE_OUT) &&
 		fields->buried_until > now_ms)
 		call->buried = fields->buried;
 	for (uint32_t i = 0; brings_waiters(call) && i < fields->waiter_count; i++) {

@@ -189,7 +189,8 @@ enum errand_kind {
 	ERRAND_BURY,
 	ERRAND_HAND_OVER, /* to this node, from `node` */
 	ERRAND_ANNOUNCE,  /* what is here of it, and be told whether it is kept here */
-	ERRAND_SETTLE     /* whether it was taken out, by a call that nobody answered */
+	ERRAND_UNDO,  /* a put that replaces: what is older is over if it was published */
+	ERRAND_SETTLE /* whether it was taken out, by a call that nobody answered */
 };
 
 struct errand {
@@ -458,6 +459,7 @@ enum grave_kind {
 	GRAVE_KEY, /* the same, by who removed the key: what is older is over as well */
 	GRAVE_PREFIX, /* of all whose keys begin so and that are older than `generation` */
 	GRAVE_GAVE_WAY, /* a put, to an older object, that a tombstone would end as well */
+	GRAVE_OLDER,    /* whatever of the key is older than `generation` */
 };
 
 struct grave {
@@ -820,6 +822,9 @@ bool publish_holds_up(
 	struct node *node, const struct index_key *key, uint64_t generation);
 /* A put that may have been published has ended otherwise. */
 void publish_undo(struct node *node, uint32_t slot);
+/* What the directory says to ERRAND_UNDO. */
+void publish_undone(
+	struct node *node, const struct errand *errand, const struct query *query);
 
 /* ---- flow_fetch.c -------------------------------------------------------- */
 
@@ -994,7 +999,7 @@ bool swept_has(struct node *node, const struct index_key *key, uint64_t generati
 /* ---- grave.c ------------------------------------------------------------- */
 
 /* What was removed is told to the peers at these places, a bit each, at once or when they are
- * up, and of GRAVE_OBJECT and GRAVE_KEY to a directory that forgot. */
+ * up, and of GRAVE_OBJECT, GRAVE_KEY and GRAVE_OLDER to a directory that forgot. */
 void grave_dig(struct node *node, const void *key, uint32_t key_size, uint64_t generation,
 	enum grave_kind kind, uint64_t unreached);
 /* The same of a key with an object that somebody keeps whom this node has not met: kept, as for a directory
@@ -1052,6 +1057,10 @@ void holders_give_way(struct node *node, const void *key, uint32_t key_size,
  * may be away, and unknown to it. */
 void holders_end(struct node *node, const void *key, uint32_t key_size,
 	const struct dir_call *call);
+/* All are told to end what is older than this generation of the key, whoever has it, and so does
+ * this node. */
+void older_drop(
+	struct node *node, const void *key, uint32_t key_size, uint64_t generation);
 /* All that is up is to end whatever has the key, and so does this node. */
 void drop_everywhere(struct node *node, const void *key, uint32_t key_size);
 

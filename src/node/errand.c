@@ -165,6 +165,8 @@ static void errand_settle(
 		lacking_tell(node, errand);
 	if (errand->kind == ERRAND_SETTLE)
 		drop_settle(node, errand, query);
+	if (errand->kind == ERRAND_UNDO)
+		publish_undone(node, errand, query);
 	if (errand->kind == ERRAND_ANNOUNCE)
 		announce_settle(
 			node, query, (struct msg_bytes){errand->key, errand->key_size});
@@ -230,6 +232,7 @@ static enum dir_op errand_op(enum errand_kind kind)
 	case ERRAND_LEAVE:
 		return DIR_OP_LEAVE;
 	case ERRAND_TAKE_OUT:
+	case ERRAND_UNDO:
 		return DIR_OP_TAKE_OUT;
 	case ERRAND_BURY:
 		return DIR_OP_BURY;
@@ -252,6 +255,19 @@ static bool errand_find(
 	return master_held_look(&node->master, &key, errand->generation, ret);
 }
 
+/* What this node alone keeps. Those who are to end what is older may hear of that late: so the
+ * tombstone lasts. */
+static void undo_fill(const struct node *node, struct query *query)
+{
+	const struct dir_entry own = {
+		.holder_count = 1,
+		.holders = {{.node = node->cluster.id, .role = DIR_KEEPER}},
+	};
+
+	query->call.asked = true;
+	query->call.keepers = dir_keepers(&own);
+}
+
 /* False: no query is free. */
 static bool errand_start(struct node *node, struct errand *errand)
 {
@@ -265,7 +281,10 @@ static bool errand_start(struct node *node, struct errand *errand)
 	query->call.from = errand->node;
 	query->call.token = errand->token;
 	query->call.bury_ns = GRAVE_NS;
-	query_set_live(node, query);
+	if (errand->kind == ERRAND_UNDO)
+		undo_fill(node, query);
+	else
+		query_set_live(node, query);
 	if (errand->kind == ERRAND_ANNOUNCE && errand_find(node, errand, &held))
 		announce_fill(node, query, &held);
 	node->cluster.errands_under_way++;

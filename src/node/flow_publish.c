@@ -14,7 +14,8 @@
  *          --exists--> VERIFY (its holders) --one has it--> EXISTS
  *                         '--none has: stale--> CLEAR (taken out) --> SEND
  *          --a tombstone of a later generation--> NAME
- *          --not answered--> SEND again, until the deadline
+ *          --not answered--> SEND again, until the deadline; one that replaces has an errand
+ *                            see then whether it did, and what is older ended everywhere
  *
  * The entry is provisional until it is confirmed, so that whoever announces what is there
  * already wins. Readers who find the entry early wait at this node for the put to end.
@@ -52,6 +53,46 @@ static void entry_undo(struct node *node, const struct dir_id *id, uint64_t gene
 		errand_add(node, &errand);
 }
 
+/* The same of a put that replaces, and of which nobody knows whether it was published. If it was,
+ * nobody has told whoever holds what it has replaced. */
+static void replacing_undo(struct node *node, struct msg_bytes key, uint64_t generation)
+{
+	const struct errand errand = {
+		.kind = ERRAND_UNDO,
+		.id = dir_id_of_key(key.data, (uint32_t)key.size),
+		.generation = generation,
+		.key_size = (uint32_t)key.size,
+		.key = key.data,
+	};
+
+	errand_add(node, &errand);
+}
+
+static void unheard_undo(struct node *node, struct op *op)
+{
+	if (op->unheard == 0)
+		return;
+	replacing_undo(node, (struct msg_bytes){op->key.data, op->key.size}, op->unheard);
+	op->unheard = 0;
+}
+
+void publish_undone(
+	struct node *node, const struct errand *errand, const struct query *query)
+{
+	const struct dir_call *call = &query->call;
+	uint64_t there = call->entry.generation;
+	bool was_there = call->verdict == DIR_DONE;
+	/* Or it may have been there, and another has come in its place, or it was removed. */
+	bool is_over = there == 0 ? call->buried >= errand->generation
+				  : there > errand->generation &&
+					    query_knows_all(node, query);
+
+	if (was_there)
+		holders_drop(node, errand->key, errand->key_size, &call->entry);
+	if (was_there || is_over)
+		older_drop(node, errand->key, errand->key_size, errand->generation);
+}
+
 /* What the directory said of the publishing is not needed any more. */
 static void publish_leave_published(struct node *node, struct op *op)
 {
@@ -79,6 +120,7 @@ static void put_give_up(struct node *node, struct op *op)
 {
 	uint64_t hash = node->share->slots[op->slot].hash;
 
+	unheard_undo(node, op);
 	publish_leave_replaced(node, op);
 	if (master_put_abort(
 		    &node->master, op->slot, op->life, op_client_ref(node, op)) == 0)
@@ -110,7 +152,8 @@ static bool publish_late(struct node *node, struct op *op, const char *why)
 	char key[NODE_KEY_TEXT];
 
 	node->stats.timeouts++;
-	entry_undo(node, &op->id, op->generation);
+	if (op->unheard == 0)
+		entry_undo(node, &op->id, op->generation);
 	put_give_up(node, op);
 	op_error(node, op, ERR_UNAVAILABLE,
 		"the key %s could not be published before the deadline: %s",
@@ -139,10 +182,14 @@ static bool publish_replaces(const struct node *node, const struct op *op)
 /* True: there is nothing to publish; the put's end says why. */
 static bool publish_name(struct node *node, struct op *op, uint64_t above)
 {
+	uint64_t before = op->generation;
+
 	if (master_put_name(&node->master, op->slot, op->life, op_client_ref(node, op),
 		    node_wall_us(node), above, &op->generation) != 0 ||
 		node_is_ready(node, op->slot))
 		return true;
+	if (op->generation != before)
+		unheard_undo(node, op);
 	op->cluster_state = PUBLISH_SEND;
 	return false;
 }
@@ -221,9 +268,10 @@ static bool publish_has_cut_short(const struct node *node, const struct op *op)
 
 static bool publish_settle(struct node *node, struct op *op)
 {
-	/* What was not announced yet when it was sent may have replaced it since. */
+	/* What was not announced yet when it was sent may have replaced it since; and what it
+	 * replaced when it was sent first is not known any more. */
 	if (query_knows_all(node, op->published) && !publish_has_cut_short(node, op) &&
-		!name_has_lapsed(node))
+		!name_has_lapsed(node) && op->unheard == 0)
 		return true;
 	op->cluster_state = PUBLISH_ASK;
 	return false;
@@ -248,6 +296,7 @@ static bool publish_accepted(struct node *node, struct op *op, bool *ret_publish
 	op->published = query_keep(op);
 	old = &op->published->call.entry;
 	if (old->generation != 0 && old->generation != op->generation) {
+		op->unheard = 0;
 		op->cuts_short = (old->flags & DIR_PROVISIONAL) != 0 &&
 				 entry_names(old, node->cluster.id) &&
 				 own_put_is_lost(node, op, old->generation);
@@ -412,6 +461,7 @@ static bool publish_asked(struct node *node, struct op *op, bool *ret_published)
 	if (op->unreached)
 		return publish_again(node, op, PUBLISH_ASK,
 			"the directory has forgotten, and not every node can be asked");
+	op->unheard = 0;
 	publish_start(node, op, DIR_OP_CONFIRM, PUBLISH_CONFIRM);
 	return false;
 }
@@ -485,6 +535,12 @@ static bool publish_cleared(struct node *node, struct op *op, bool *ret_publishe
 
 /* ---- the flow ------------------------------------------------------------ */
 
+static bool publish_may_have_replaced(const struct node *node, const struct op *op)
+{
+	return op->cluster_state == PUBLISH_SENT && op->query != NULL &&
+	       node->share->slots[op->slot].flags & SLOT_REPLACES;
+}
+
 /* What a query brought. True: go on. */
 static bool publish_has_answer(struct node *node, struct op *op, bool *ret_published)
 {
@@ -495,6 +551,8 @@ static bool publish_has_answer(struct node *node, struct op *op, bool *ret_publi
 		return publish_no_space(node, op);
 	}
 	if (err != 0) {
+		if (publish_may_have_replaced(node, op))
+			op->unheard = op->generation;
 		query_free(node, op->query);
 		return publish_again(node, op, PUBLISH_SEND, "the directory is away");
 	}
@@ -516,18 +574,12 @@ static bool publish_has_answer(struct node *node, struct op *op, bool *ret_publi
 	NOT_REACHED("no query is under way in that state");
 }
 
-static bool publish_may_have_replaced(const struct node *node, const struct op *op)
-{
-	return op->cluster_state == PUBLISH_SENT && op->query != NULL &&
-	       node->share->slots[op->slot].flags & SLOT_REPLACES;
-}
-
 static bool publish_has_replaced(const struct node *node, const struct op *op)
 {
 	const struct dir_entry *old;
 
 	if (op->published == NULL)
-		return publish_may_have_replaced(node, op);
+		return op->unheard != 0 || publish_may_have_replaced(node, op);
 	old = &op->published->call.entry;
 	return old->generation != 0 && old->generation != op->generation;
 }
@@ -635,6 +687,8 @@ static bool publish_begin(struct node *node, struct op *op)
 	op->id = dir_id_of_key(op->key.data, op->key.size);
 	/* By an earlier daemon it may have been published: then it is to be undone as well. */
 	op->generation = node->share->slots[op->slot].generation;
+	if (publish_replaces(node, op) && !node_is_ready(node, op->slot))
+		op->unheard = op->generation;
 	op->publishing = true;
 	op->cluster_state = PUBLISH_NAME;
 	return true;
@@ -687,21 +741,27 @@ static void publish_left(struct node *node, struct query *query)
 static void publish_orphaned(struct node *node, struct query *query)
 {
 	const struct dir_call *call = &query->call;
+	struct msg_bytes key = query_key(query);
 
 	if (call->op != DIR_OP_PUBLISH)
 		return;
+	if (key.data == NULL || (call->err == 0 && call->verdict == DIR_DONE))
+		entry_undo(node, &call->id, call->generation);
+	else
+		replacing_undo(node, key, call->generation);
 	publish_left(node, query);
-	entry_undo(node, &call->id, call->generation);
 }
 
 void publish_cancel(struct node *node, struct op *op, bool dropped)
 {
 	if (!op->publishing)
 		return;
-	if (dropped)
-		entry_undo(node, &op->id, op->generation);
 	if (publish_may_have_replaced(node, op))
 		query_own_key(op->query, op->key.data, op->key.size);
+	else if (dropped && op->unheard == 0)
+		entry_undo(node, &op->id, op->generation);
+	if (dropped)
+		unheard_undo(node, op);
 	query_leave(node, op, dropped ? publish_orphaned : publish_left);
 	publish_leave_replaced(node, op);
 	holders_leave(node, op);
@@ -715,6 +775,12 @@ void publish_undo(struct node *node, uint32_t slot)
 
 	if (!node->cluster.there)
 		return;
+	if (there->flags & SLOT_REPLACES && there->generation != 0) {
+		replacing_undo(node,
+			(struct msg_bytes){slot_key(node->share, there), there->klen},
+			there->generation);
+		return;
+	}
 	id = dir_id_of_key(slot_key(node->share, there), there->klen);
 	entry_undo(node, &id, there->generation);
 }

@@ -49,7 +49,7 @@ static struct grave *grave_next(const struct node *node, const struct grave *gra
 /* A directory that forgets is to hear of it. */
 static bool grave_is_buried(enum grave_kind kind)
 {
-	return kind == GRAVE_OBJECT || kind == GRAVE_KEY;
+	return kind == GRAVE_OBJECT || kind == GRAVE_KEY || kind == GRAVE_OLDER;
 }
 
 /* ---- life ---------------------------------------------------------------- */
@@ -121,7 +121,13 @@ static size_t grave_message(struct node *node, const struct grave *grave, uint32
 		.before = grave->generation,
 		.prefix = {grave->key, grave->key_size},
 	};
+	const struct msg_drop older = {
+		.key = {grave->key, grave->key_size},
+		.before = grave->generation,
+	};
 
+	if (grave->kind == GRAVE_OLDER)
+		return msg_drop_encode(node->out, sizeof(node->out), &older);
 	if (grave->kind == GRAVE_PREFIX)
 		return msg_drop_prefix_encode(node->out, sizeof(node->out), &prefix);
 	if (grave->kind == GRAVE_GAVE_WAY)

@@ -272,6 +272,19 @@ void holders_end(struct node *node, const void *key, uint32_t key_size,
 		holders_drop(node, key, key_size, &call->entry);
 }
 
+void older_drop(
+	struct node *node, const void *key, uint32_t key_size, uint64_t generation)
+{
+	struct index_key local = key_of(node, key, key_size);
+	uint64_t ended;
+
+	grave_dig(node, key, key_size, generation, GRAVE_OLDER, all_places(node));
+	fetches_end(node, &local, 0);
+	if (master_end_below(&node->master, &local, generation, node_now(node), &ended) ==
+		0)
+		waiters_wake(node, local.hash);
+}
+
 void drop_everywhere(struct node *node, const void *key, uint32_t key_size)
 {
 	for (uint32_t place = 0; place < PEER_LIMIT; place++) {

@@ -158,6 +158,8 @@ struct op {
 	uint64_t before;     /* of any that a node ends, or of a prefix: those below */
 	uint64_t token;      /* by which the directory knows this removal again */
 	uint64_t epoch;      /* that was complete when it was taken out; 0: none was */
+	uint64_t unheard;    /* under which the directory may have published a put that
+			      * replaces, and has not said so; 0: none */
 	uint64_t to_tell;    /* places of peers that are still to be asked to end it */
 	uint32_t silent;     /* peers that were told, and did not answer in time */
 	uint64_t tell_until; /* then it is left to graves */

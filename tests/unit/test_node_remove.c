@@ -1163,6 +1163,265 @@ static void test_removal_waits_for_what_a_put_of_the_node_replaced(void **state)
 	assert_int_equal(used_bytes(), 0);
 }
 
+/* ---- one that is published, or not, without an answer ---------------------- */
+
+/* What waits takes effect, if it does, and no answer comes; nor to anything else. */
+static void directory_goes_silent(bool decides)
+{
+	struct list *first;
+
+	while ((first = list_first(&fake.port.queued)) != NULL) {
+		struct dir_call *call = container_of(first, struct dir_call, list_entry);
+
+		if (decides) {
+			assert_int_equal(dir_mem_apply(&fake.port, call), 0);
+			assert_int_equal(call->err, 0);
+		}
+		dir_mem_lose(&fake.port, call);
+	}
+	dir_mem_set_away(fake.mem, 0, true);
+	fake.dir_waits = false;
+}
+
+/* To others, and not to this node yet. */
+static void directory_is_there(void)
+{
+	fake.dir_waits = true;
+	dir_mem_set_away(fake.mem, 0, false);
+}
+
+static void directory_is_back(void)
+{
+	directory_is_there();
+	fake.dir_waits = false;
+	turn(SECOND);
+}
+
+/* It was told that this failed. The generation that it was given, if it was published. */
+static uint64_t replace_unheard(struct guest *guest, bool decides)
+{
+	fake.dir_waits = true;
+	send_replace(guest);
+	directory_goes_silent(decides);
+	want_nothing(guest->lane);
+	turn(2 * SECOND);
+	want_error(guest->lane, ERR_UNAVAILABLE, KEY);
+	assert_int_equal(drops(), 0);
+	return entry_of(KEY);
+}
+
+static void want_drop_below(unsigned peer, const char *key, uint64_t before)
+{
+	struct fake_ask *ask = want_ask(peer, MSG_TYPE_DROP);
+	struct msg_drop msg;
+
+	want_drop(peer, key, 0);
+	assert_int_equal(msg_drop_decode(ask->bytes, ask->size, &msg), 0);
+	assert_int_equal(msg.before, before);
+}
+
+/* Whoever has it, whom nobody can name any more. */
+static void want_all_told(uint64_t generation)
+{
+	for (unsigned i = 0; i < PEERS; i++) {
+		want_drop_below(i, KEY, generation);
+		reply_absent(i);
+	}
+	assert_int_equal(drops(), 0);
+	assert_int_equal(graves(), 0);
+}
+
+static void test_what_a_put_has_replaced_unheard_ends(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	generation = replace_unheard(&guest, true);
+	assert_true(generation > 50);
+	directory_is_back();
+	assert_int_equal(entry_of(KEY), 0);
+	want_all_told(generation);
+	turn(60 * SECOND);
+	assert_int_equal(peer_announces(0, KEY, 50), DIR_REMOVED);
+	assert_true(put_here(&guest, KEY, "value") > generation);
+}
+
+static void test_what_a_put_has_not_replaced_stays(void **state)
+{
+	struct guest guest = attach_settled();
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	assert_int_equal(replace_unheard(&guest, false), 50);
+	directory_is_back();
+	assert_int_equal(entry_of(KEY), 50);
+	assert_int_equal(drops(), 0);
+	assert_int_equal(graves(), 0);
+}
+
+/* Its keeper is this node. */
+static void test_own_object_that_a_put_has_replaced_unheard_ends(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	(void)put_here(&guest, KEY, "value");
+	generation = replace_unheard(&guest, true);
+	assert_get(&guest, KEY, "value");
+	directory_is_back();
+	assert_int_equal(entry_of(KEY), 0);
+	want_all_told(generation);
+	assert_int_equal(used_bytes(), 0);
+}
+
+static void test_own_object_that_a_put_has_not_replaced_stays(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t old = put_here(&guest, KEY, "value");
+
+	(void)state;
+	assert_int_equal(replace_unheard(&guest, false), old);
+	directory_is_back();
+	assert_int_equal(entry_of(KEY), old);
+	assert_int_equal(drops(), 0);
+	assert_get(&guest, KEY, "value");
+}
+
+/* By who looked for it at this node, say, and found nothing. */
+static void test_put_that_has_replaced_unheard_is_taken_out_by_another(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	(void)replace_unheard(&guest, true);
+	directory_is_there();
+	generation = peer_takes_out(1);
+	directory_is_back();
+	want_all_told(generation);
+}
+
+static void test_put_that_has_replaced_unheard_is_replaced(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	generation = replace_unheard(&guest, true);
+	directory_is_there();
+	assert_int_equal(peer_calls(1, (struct dir_call){.op = DIR_OP_PUBLISH,
+					       .id = id_of(KEY),
+					       .generation = generation + 1,
+					       .wanted = 1,
+					       .replace = true}),
+		DIR_DONE);
+	directory_is_back();
+	assert_int_equal(entry_of(KEY), generation + 1);
+	want_all_told(generation);
+}
+
+/* By rare chance another node gave the same number. */
+static void test_put_of_another_that_has_the_same_number_stays(void **state)
+{
+	struct guest guest = attach_settled();
+	struct dir_call *call;
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	fake.dir_waits = true;
+	send_replace(&guest);
+	call = container_of(list_first(&fake.port.queued), struct dir_call, list_entry);
+	assert_int_equal(call->op, DIR_OP_PUBLISH);
+	generation = call->generation;
+	directory_goes_silent(false);
+	turn(2 * SECOND);
+	want_error(guest.lane, ERR_UNAVAILABLE, KEY);
+	directory_is_there();
+	assert_int_equal(peer_announces(1, KEY, generation), DIR_REPLACED);
+	directory_is_back();
+	assert_int_equal(entry_of(KEY), generation);
+	assert_int_equal(drops(), 0);
+}
+
+static void test_client_goes_while_its_put_is_published_unheard(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	fake.dir_waits = true;
+	send_replace(&guest);
+	guest_goes(&guest);
+	directory_goes_silent(true);
+	generation = entry_of(KEY);
+	assert_true(generation > 50);
+	directory_is_back();
+	assert_int_equal(entry_of(KEY), 0);
+	want_all_told(generation);
+}
+
+/* The answer to the first time is not remembered for ever. */
+static void test_put_that_is_published_again_much_later_asks_all(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	fake.dir_waits = true;
+	SEND(guest.lane, put, .key = text(KEY), .op = ++guest.ops, .flags = PUT_REPLACE,
+		.timeout_ns = 60 * SECOND, .value = text("newer"));
+	settle();
+	directory_goes_silent(true);
+	turn(DIR_REPEAT_NS + SECOND);
+	directory_is_back();
+	want_nothing(guest.lane);
+	REPLY(want_ask(0, MSG_TYPE_HAVE), had, .generation = 50);
+	reply_have_absent(1);
+	reply_have_absent(2);
+	want_drop(0, KEY, 50);
+	reply_done(0, 50);
+	for (unsigned i = 1; i < PEERS; i++)
+		reply_absent(i);
+	want_nothing(guest.lane);
+	for (unsigned i = 0; i < PEERS; i++)
+		reply_have_absent(i);
+	generation = want_done(guest.lane);
+	assert_true(generation > 50);
+	assert_int_equal(entry_of(KEY), generation);
+}
+
+/* Who hears that it is over takes what it has replaced for over as well. */
+static void test_drop_waits_for_a_put_that_is_published_unheard(void **state)
+{
+	struct guest guest = attach_settled();
+	struct msg_done done;
+	uint64_t generation;
+
+	(void)state;
+	peer_keeps(0, KEY, 50);
+	fake.dir_waits = true;
+	send_replace(&guest);
+	directory_goes_silent(true);
+	link_opens(1);
+	directory_is_there();
+	generation = peer_takes_out(1);
+	ASK(1, 1, drop, .key = text(KEY), .generation = generation);
+	assert_null(find_answer(1, 1));
+	directory_is_back();
+	WANT_ANSWER(1, 1, done, &done);
+	assert_int_equal(done.generation, generation);
+	want_error(guest.lane, ERR_REMOVED, "");
+	want_all_told(generation);
+}
+
 /* ---- a put that was published by an earlier daemon ------------------------ */
 
 /* The directory has it, and the daemon dies before it hears of that. */
@@ -1926,6 +2185,16 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_drop_waits_for_what_the_put_replaced),
 	AMONG_PEERS(test_drop_does_not_wait_for_ever),
 	AMONG_PEERS(test_removal_waits_for_what_a_put_of_the_node_replaced),
+	AMONG_PEERS(test_what_a_put_has_replaced_unheard_ends),
+	AMONG_PEERS(test_what_a_put_has_not_replaced_stays),
+	AMONG_PEERS(test_own_object_that_a_put_has_replaced_unheard_ends),
+	AMONG_PEERS(test_own_object_that_a_put_has_not_replaced_stays),
+	AMONG_PEERS(test_put_that_has_replaced_unheard_is_taken_out_by_another),
+	AMONG_PEERS(test_put_that_has_replaced_unheard_is_replaced),
+	AMONG_PEERS(test_put_of_another_that_has_the_same_number_stays),
+	AMONG_PEERS(test_client_goes_while_its_put_is_published_unheard),
+	AMONG_PEERS(test_put_that_is_published_again_much_later_asks_all),
+	AMONG_PEERS(test_drop_waits_for_a_put_that_is_published_unheard),
 	AMONG_PEERS(test_late_put_of_an_earlier_daemon_is_undone),
 	AMONG_PEERS(test_put_whose_writer_died_with_the_daemon_is_undone),
 	AMONG_PEERS(test_put_waits_for_a_keeper_that_left_before_the_start),

@@ -97,7 +97,8 @@ bool host_has_grave(const struct host *host, uint32_t key, uint64_t above)
 	list_for_each (at, &cluster->graves) {
 		const struct grave *grave = container_of(at, struct grave, entry);
 
-		if ((grave->kind == GRAVE_OBJECT || grave->kind == GRAVE_KEY) &&
+		if ((grave->kind == GRAVE_OBJECT || grave->kind == GRAVE_KEY ||
+			    grave->kind == GRAVE_OLDER) &&
 			grave->generation > above &&
 			has_name(host, key, grave->key, grave->key_size))
 			return true;
