@@ -8,7 +8,7 @@
  *           --absent, and the directory knows all--> ended here --nothing was there--> over
  *                 ^------------ ASK, for that generation --it was there--'
  *           --absent again--> HOLDERS, of which nobody knows: all
- *           --absent, or no answer--> ended here, EVERYONE
+ *           --absent, or no answer, or an older one than is here--> ended here, EVERYONE
  *     EVERYONE --a peer had it, of whatever generation--> EVERYONE, for that one, until none has
  *              --somebody had it--> BURY
  *              --nobody had it--> ASK once more, if the directory had answered
@@ -419,6 +419,13 @@ static bool removal_nobody(struct op *op)
 	return true;
 }
 
+/* A directory that went back has an older one, and what is here is not announced to it yet. */
+static bool removal_is_outdated(const struct node *node, const struct op *op)
+{
+	return op->any && !query_knows_all(node, op->query) &&
+	       generation_here(node, &op->key) > op->query->call.entry.generation;
+}
+
 static bool removal_answered(struct node *node, struct op *op)
 {
 	const struct dir_call *call = &op->query->call;
@@ -430,8 +437,12 @@ static bool removal_answered(struct node *node, struct op *op)
 	op->dir_answered = call->err == 0;
 	op->dir_epoch = call->epoch;
 	op->epoch = knows_all ? call->epoch : 0;
-	if (call->err == 0 && call->verdict == DIR_DONE)
-		return removal_done(node, op);
+	if (call->err == 0 && call->verdict == DIR_DONE) {
+		if (!removal_is_outdated(node, op))
+			return removal_done(node, op);
+		op->found = true;
+		op->generation = call->entry.generation;
+	}
 	if (call->err == 0 && (PLANTED(BELIEVED_ABSENT) || knows_all))
 		return removal_absent(node, op);
 	op->unsure |= call->err != 0;

@@ -2100,6 +2100,39 @@ static void test_durable_put_that_fails_ends_everywhere(void **state)
 	(void)put_here(&guest, KEY, "again");
 }
 
+/* What is here is not announced yet. */
+static void test_directory_that_went_back_has_an_older_one(void **state)
+{
+	struct guest guest = attach_settled();
+	uint64_t generation = put_here(&guest, KEY, "value");
+	struct dir_call *call;
+
+	(void)state;
+	fake.dir_waits = true;
+	dir_mem_flush(fake.mem, 0);
+	peer_keeps(0, KEY, 50);
+	send_remove(&guest, KEY);
+	settle();
+	call = container_of(list_first(&fake.port.queued), struct dir_call, list_entry);
+	assert_int_equal(call->op, DIR_OP_TAKE_OUT);
+	assert_int_equal(dir_mem_apply(&fake.port, call), 0);
+	dir_mem_answer(&fake.port, call);
+	settle();
+	fake.dir_waits = false;
+	for (unsigned i = 0; i < PEERS; i++)
+		want_drop(i, KEY, 0);
+	reply_done(0, 50);
+	reply_absent(1);
+	reply_absent(2);
+	for (unsigned i = 0; i < PEERS; i++) {
+		want_drop(i, KEY, generation);
+		reply_absent(i);
+	}
+	assert_int_equal(want_done(guest.lane), generation);
+	turn(SECOND);
+	assert_int_equal(entry_of(KEY), 0);
+}
+
 static void test_put_waits_for_a_dead_member_until_it_is_gone(void **state)
 {
 	struct guest guest = attach_settled();
@@ -2222,6 +2255,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test_setup_teardown(
 		test_what_is_here_is_announced_to_whom_this_node_meets,
 		setup_peers_one_unknown, teardown_peers),
+	AMONG_PEERS(test_directory_that_went_back_has_an_older_one),
 	DISK_AMONG_PEERS(test_answers_wait_for_the_disk),
 	DISK_AMONG_PEERS(test_durable_put_that_fails_ends_everywhere),
 	DISK_AMONG_PEERS(test_what_is_only_on_disk_and_replaces_another_has_that_ended),
