@@ -339,6 +339,13 @@ static void fetch_clear(struct node *node, struct fetch *fetch)
 		fetch_is_unsettled(node, fetch);
 }
 
+/* An entry that names nobody tells nothing while not all have announced what they have: the copy
+ * that made it may have been ended by a removal that the directory has forgotten. */
+static bool entry_says_lost(const struct fetch *fetch)
+{
+	return fetch->sources.lost && (fetch->complete || fetch->sources.named != 0);
+}
+
 static void fetch_has_no_source(struct node *node, struct fetch *fetch)
 {
 	const struct sources *sources = &fetch->sources;
@@ -364,7 +371,7 @@ static void fetch_has_no_source(struct node *node, struct fetch *fetch)
 		/* An entry may lack who has taken it over; nobody is told so lightly. */
 		if (fetch_give_back(node, fetch))
 			fetch_have(node, fetch);
-	} else if (softpin && sources->lost) {
+	} else if (softpin && entry_says_lost(fetch)) {
 		fetch_fail(node, fetch, fetch->unreached ? ERR_UNAVAILABLE : ERR_LOST);
 	} else if ((sources->missing && !fetch->refreshed) ||
 		   (!fetch->complete && fetch->unreached)) {

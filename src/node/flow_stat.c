@@ -218,9 +218,10 @@ static uint64_t sources_places(const struct sources *sources)
 	return places;
 }
 
-/* What of it is said to be there and cannot be had is told as a get tells it. */
-static void stat_found(
-	struct node *node, struct op *op, const struct dir_entry *entry, bool complete)
+/* What of it is said to be there and cannot be had is told as a get tells it. `complete`: all have
+ * announced what they have, or been asked; `announced`: the first. */
+static void stat_found(struct node *node, struct op *op, const struct dir_entry *entry,
+	bool complete, bool announced)
 {
 	bool provisional = entry->flags & DIR_PROVISIONAL;
 	bool softpin = entry->flags & DIR_SOFTPIN;
@@ -239,8 +240,10 @@ static void stat_found(
 		stat_other(node, op, entry->generation, entry->size, entry->flags);
 	else if (sources.strange)
 		stat_strange(node, op);
-	else if (softpin && sources.lost)
+	else if (softpin && sources.lost && (announced || sources.named != 0))
 		stat_lost(node, op, entry->generation, sources.named);
+	else if (softpin && sources.lost && !complete)
+		stat_have(node, op);
 	else
 		stat_absent(node, op);
 }
@@ -252,7 +255,8 @@ static void stat_looked(struct node *node, struct op *op)
 	bool asked_all = op->state == STATS_AGAIN;
 	bool found = call->err == 0 && call->verdict == DIR_DONE;
 	/* What it does not have is absent. */
-	bool complete = query_knows_all(node, query) ||
+	bool announced = query_knows_all(node, query);
+	bool complete = announced ||
 			(asked_all && call->err == 0 && call->epoch == op->dir_epoch);
 	struct dir_entry entry = call->entry;
 
@@ -260,7 +264,7 @@ static void stat_looked(struct node *node, struct op *op)
 	op->dir_epoch = call->epoch;
 	query_free(node, query);
 	if (found)
-		stat_found(node, op, &entry, complete);
+		stat_found(node, op, &entry, complete, announced);
 	else if (complete)
 		stat_absent(node, op);
 	else if (asked_all)

@@ -553,6 +553,27 @@ static void test_copy_without_a_keeper_is_taken_out(void **state)
 	want_error(guest.lane, ERR_NOT_FOUND, "no object");
 }
 
+/* What is removed, and announced once more to a directory that has forgotten that, is there in an
+ * entry that names nobody until that hears of the removal again. */
+static void is_named_by_a_copy_that_is_gone(void)
+{
+	directory_forgets(0);
+	peer_announces_copy(1, KEY, 100, SMALL);
+	peer_has_no_more(1, KEY, 100);
+}
+
+static void test_entry_of_nobody_is_not_lost_before_all_have_announced(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	is_named_by_a_copy_that_is_gone();
+	get(&guest, KEY);
+	others_have_not();
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+	assert_int_equal(entry_of(KEY), 0);
+}
+
 /* ---- STAT ---------------------------------------------------------------- */
 
 static void ask_stat(struct guest *guest, const char *key)
@@ -631,6 +652,23 @@ static void test_stat_while_it_is_forgotten_once_more(void **state)
 	turn(CLUSTER_RETRY);
 	others_have_not();
 	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+}
+
+static void test_stat_of_an_entry_of_nobody(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	is_named_by_a_copy_that_is_gone();
+	ask_stat(&guest, KEY);
+	others_have_not();
+	want_error(guest.lane, ERR_NOT_FOUND, "no object");
+	/* All have, and nobody has. */
+	fake.peers[0].has_finished = true;
+	turn(SECOND);
+	ask_stat(&guest, KEY);
+	others_have_not();
+	want_error(guest.lane, ERR_LOST, "generation 100");
 }
 
 static void test_stat_of_what_is_lost(void **state)
@@ -750,10 +788,12 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_forgotten_copy_and_all_are_asked_when_it_fails),
 	AMONG_PEERS(test_forgotten_copy_and_one_does_not_say),
 	AMONG_PEERS(test_copy_without_a_keeper_is_taken_out),
+	AMONG_PEERS(test_entry_of_nobody_is_not_lost_before_all_have_announced),
 	AMONG_PEERS(test_stat_of_what_another_node_has),
 	AMONG_PEERS(test_stat_without_the_directory),
 	AMONG_PEERS(test_stat_of_what_is_handed_over_between_the_answers),
 	AMONG_PEERS(test_stat_while_it_is_forgotten_once_more),
+	AMONG_PEERS(test_stat_of_an_entry_of_nobody),
 	AMONG_PEERS(test_stat_of_what_is_lost),
 	AMONG_PEERS(test_stat_of_a_put_that_may_not_be_over),
 	AMONG_PEERS(test_stat_is_left_under_way),
