@@ -66,10 +66,15 @@ static bool is_behind(const struct sim *sim, uint32_t host, const struct ending 
 		       sim, host, ending->answered_ns, began_ns, SIM_SETTLE_NS);
 }
 
-/* Whoever was to tell the others died before it could, and the directory forgot it too. */
+/* Whoever was to tell the others died before it could, and the directory forgot it too, or never
+ * heard of it. */
 static bool is_forgotten(const struct sim *sim, const struct ending *ending)
 {
-	return sim->registry.forgot_ns > ending->began_ns &&
+	uint64_t before = MIN(ending->began_ns, SIM_SETTLE_NS);
+
+	return (sim->registry.forgot_ns > ending->began_ns ||
+		       trouble_cut_off(sim, ending->host, ending->began_ns - before,
+			       ending->answered_ns)) &&
 	       trouble_was_between(
 		       sim, SIM_HOSTS, ending->host, ending->began_ns, sim->now_ns);
 }
