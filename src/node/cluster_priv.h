@@ -201,9 +201,10 @@ struct errand {
 	uint64_t generation;
 	uint64_t node;
 	uint64_t token;
-	uint64_t hash; /* of LEAVE: of the key, which may be known no more */
-	bool at_once;  /* of LEAVE: though a fetch of this node may hold it, too */
-	bool older;    /* of BURY: whatever is older is to end as well */
+	uint64_t hash;  /* of LEAVE: of the key, which may be known no more */
+	bool at_once;   /* of LEAVE: though a fetch of this node may hold it, too */
+	bool gives_way; /* of TAKE_OUT: no tombstone, for what may be older */
+	bool older;     /* of BURY: whatever is older is to end as well */
 	uint32_t key_size;
 	const unsigned char *key; /* the caller's until errand_add(), which copies it */
 };

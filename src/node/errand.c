@@ -127,7 +127,9 @@ static void copy_is_settled(struct node *node, const struct errand *errand, bool
 		master_held_list(&node->master, &held);
 	if (there && held.softpin && !held.secondary) {
 		announce.kind = ERRAND_ANNOUNCE;
-		errand_add(node, &announce);
+		/* Its disk may not have it yet; a KEEP ends with the role, or without. */
+		if (!keep_is_under_way(node, &errand->id, errand->generation))
+			errand_add(node, &announce);
 		return;
 	}
 	if (gone && master_end_generation(&node->master, &key, errand->generation,
@@ -155,7 +157,7 @@ static void errand_settle(
 		copy_is_settled(node, errand, call->verdict == DIR_GONE);
 	if (errand->kind == ERRAND_TAKE_OUT && call->verdict == DIR_DONE &&
 		errand->key_size > 0)
-		holders_drop(node, errand->key, errand->key_size, &call->entry);
+		holders_end(node, errand->key, errand->key_size, call);
 	if (errand->kind == ERRAND_BURY)
 		bury_settle(node, (struct msg_bytes){errand->key, errand->key_size},
 			errand->generation, errand->older ? GRAVE_KEY : GRAVE_OBJECT,
@@ -281,6 +283,7 @@ static bool errand_start(struct node *node, struct errand *errand)
 	query->call.from = errand->node;
 	query->call.token = errand->token;
 	query->call.bury_ns = GRAVE_NS;
+	query->call.lost = errand->gives_way;
 	if (errand->kind == ERRAND_UNDO)
 		undo_fill(node, query);
 	else

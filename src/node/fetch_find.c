@@ -18,6 +18,8 @@
 #include "node/fetch_priv.h"
 #include "node/remove_priv.h"
 
+#include "base/plant.h"
+
 #include <inttypes.h>
 
 /* How long a node is told, after one question, that a key was published. */
@@ -145,7 +147,7 @@ static void fetch_look_done(
 	if (call->err == 0 && call->verdict == DIR_DONE) {
 		fetch_found(node, fetch, entry);
 		fetch_go(node, fetch);
-	} else if (fetch->complete) {
+	} else if (fetch->complete || PLANTED(BELIEVED_ABSENT)) {
 		fetch_is_absent(node, fetch);
 	} else {
 		fetch->dir_epoch = call->epoch;

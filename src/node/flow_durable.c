@@ -74,6 +74,19 @@ static void durable_answer_failed(struct node *node, struct op *op)
 		use.size, use.free);
 }
 
+/* Not here any more from now on, so that a repeat of it is not answered by what goes. */
+static void durable_undo(struct node *node, struct op *op, int err)
+{
+	uint64_t generation;
+
+	put_undo(node, op, err);
+	if (master_end_generation(
+		    &node->master, &op->key, op->ends, node_now(node), &generation) != 0)
+		return;
+	op->found = true;
+	waiters_wake(node, op->key.hash);
+}
+
 /* True: it waits, or has answered. False: it has failed. */
 static bool durable_wait(struct node *node, struct op *op)
 {
@@ -94,7 +107,7 @@ static bool durable_wait(struct node *node, struct op *op)
 	if (err == 0)
 		waiters_add(node, op);
 	else
-		put_undo(node, op, err);
+		durable_undo(node, op, err);
 	return err == 0;
 }
 

@@ -334,19 +334,13 @@ static void put_is_ready(struct node *node, struct op *op)
  * of since it forgot, does not end with it. */
 void put_undo(struct node *node, struct op *op, int err)
 {
-	uint64_t now = node_now(node), generation;
-
 	op->put_failure = err;
 	op->undoing = true;
 	op->ends = op->generation;
-	op->began = now;
-	op->deadline = time_after(now, END_WAIT_NS);
-	if (!node->cluster.there) {
-		if (master_end_generation(
-			    &node->master, &op->key, op->ends, now, &generation) == 0)
-			waiters_wake(node, op->key.hash);
+	op->began = node_now(node);
+	op->deadline = time_after(op->began, END_WAIT_NS);
+	if (!node->cluster.there)
 		return;
-	}
 	op->cluster_state = 0;
 	op->gives_way = !directory_knows_all(node, &op->id);
 	op->found = op->unreached = false;

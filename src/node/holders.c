@@ -222,8 +222,8 @@ void holders_leave(struct node *node, struct op *op)
 	op->to_tell = 0;
 	asks_forget_all(node, op);
 	if (pending != 0 && op->ends != 0)
-		grave_dig(node, op->key.data, op->key.size, op->ends, GRAVE_OBJECT,
-			pending);
+		grave_dig(node, op->key.data, op->key.size, op->ends,
+			op->gives_way ? GRAVE_GAVE_WAY : GRAVE_OBJECT, pending);
 }
 
 /* ---- for nobody ---------------------------------------------------------- */

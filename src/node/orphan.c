@@ -14,7 +14,7 @@
 
 struct orphan {
 	uint64_t generation, token;
-	bool sole;
+	bool sole, gives_way;
 	uint32_t key_size;
 	unsigned char key[];
 };
@@ -28,6 +28,7 @@ static void orphan_unheard(
 		.id = *id,
 		.generation = orphan->generation,
 		.token = orphan->token,
+		.gives_way = orphan->gives_way,
 		.key_size = orphan->key_size,
 		.key = orphan->key,
 	};
@@ -49,7 +50,7 @@ static void orphan_done(struct node *node, struct query *query)
 	if (call->err != 0)
 		orphan_unheard(node, orphan, &call->id);
 	else if (call->verdict == DIR_DONE)
-		holders_drop(node, orphan->key, orphan->key_size, &call->entry);
+		holders_end(node, orphan->key, orphan->key_size, call);
 	query_free_owner(query);
 }
 
@@ -68,6 +69,7 @@ void orphan_leave(struct node *node, struct op *op)
 		.generation = op->ends,
 		.token = op->token,
 		.sole = op->sole,
+		.gives_way = op->gives_way,
 		.key_size = op->key.size,
 	};
 	memcpy(orphan->key, op->key.data, op->key.size);

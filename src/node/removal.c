@@ -430,7 +430,7 @@ static bool removal_answered(struct node *node, struct op *op)
 {
 	const struct dir_call *call = &op->query->call;
 	bool knows_all = query_knows_all(node, op->query);
-	bool is_confirmed = op->confirms && call->err == 0 &&
+	bool is_confirmed = op->confirms && call->err == 0 && call->verdict != DIR_DONE &&
 			    call->epoch == op->dir_epoch;
 
 	op->confirms = false;

@@ -464,6 +464,23 @@ static void test_undone_after_the_directory_forgot(void **state)
 	assert_int_equal(entry_of(KEY), 50);
 }
 
+static void test_undone_though_its_client_is_gone(void **state)
+{
+	struct guest guest = guest_of();
+
+	(void)state;
+	directory_forgets(1);
+	put_of(&guest, 2, PUT_SOFTPIN | PUT_REQUIRED);
+	others_have_not();
+	turn(WAIT);
+	sim_process_end(&world, guest.pid);
+	settle();
+	dir_mem_flush(fake.mem, 0);
+	turn(SECOND);
+	announces(1, 50, SMALL, 1);
+	assert_int_equal(entry_of(KEY), 50);
+}
+
 static void test_required_when_one_comes(void **state)
 {
 	struct guest guest = guest_of();
@@ -624,6 +641,7 @@ static void test_durable_that_the_disk_does_not_take(void **state)
 	gives_wanted(0, 2);
 	assert_true(is_kept(KEY));
 	turn(200 * MS);
+	assert_int_equal(role_in(KEY, THIS_ID), DIR_SECONDARY);
 	dir_mem_flush(fake.mem, 0);
 	turn(200 * MS);
 	assert_int_equal(role_in(KEY, THIS_ID), DIR_KEEPER);
@@ -1524,6 +1542,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_required_on_disks_that_are_not_there),
 	AMONG_PEERS(test_required_is_undone_everywhere),
 	AMONG_PEERS(test_undone_after_the_directory_forgot),
+	AMONG_PEERS(test_undone_though_its_client_is_gone),
 	AMONG_PEERS(test_required_when_one_comes),
 	AMONG_PEERS(test_keeps_beside_another),
 	AMONG_PEERS(test_role_is_not_taken_beside_its_own),
