@@ -128,7 +128,8 @@ static void copy_is_settled(struct node *node, const struct errand *errand, bool
 	if (there && held.softpin && !held.secondary) {
 		announce.kind = ERRAND_ANNOUNCE;
 		/* Its disk may not have it yet; a KEEP ends with the role, or without. */
-		if (!keep_is_under_way(node, &errand->id, errand->generation))
+		if (!held.durable ||
+			!keep_is_under_way(node, &errand->id, errand->generation))
 			errand_add(node, &announce);
 		return;
 	}

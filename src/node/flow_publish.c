@@ -617,7 +617,8 @@ static bool publish_step(struct node *node, struct op *op, bool *ret_published)
 {
 	switch ((enum publish_state)op->cluster_state) {
 	case PUBLISH_NAME:
-		if (!peers_are_heard(node))
+		/* What a repeat finds READY is not published once more, nor undone. */
+		if (!node_is_ready(node, op->slot) && !peers_are_heard(node))
 			return publish_again(node, op, PUBLISH_NAME,
 				"not every node was heard since the start");
 		*ret_published = publish_name(node, op, 0);
