@@ -1445,6 +1445,31 @@ static struct msg_put_started publish_and_die(struct guest *guest)
 	return started;
 }
 
+/* Its answer was lost with the daemon, and the new one has yet to hear of the others. */
+static void test_end_of_a_put_that_is_ready_waits_for_nobody(void **state)
+{
+	struct guest guest = attach_settled();
+	struct msg_put_started started = start(&guest, KEY, 5, PUT_SOFTPIN);
+	uint64_t generation;
+
+	(void)state;
+	SEND(guest.lane, put_end, .slot = started.slot, .life = started.life,
+		.timeout_ns = SECOND);
+	settle();
+	generation = want_done(guest.lane);
+	node_dies();
+	for (unsigned i = 0; i < PEERS; i++)
+		fake.peers[i].reachable = false;
+	node_starts_again();
+	hello(&guest, guest.welcome.token, 0);
+	WANT(guest.lane, welcome, &guest.welcome);
+	SEND(guest.lane, put_end, .slot = started.slot, .life = started.life,
+		.timeout_ns = SECOND);
+	turn(2 * SECOND);
+	assert_int_equal(want_done(guest.lane), generation);
+	assert_int_equal(entry_of(KEY), generation);
+}
+
 /* The new one is not sure of the others, and the put's time is over. */
 static void test_late_put_of_an_earlier_daemon_is_undone(void **state)
 {
@@ -2228,6 +2253,7 @@ static const struct CMUnitTest tests[] = {
 	AMONG_PEERS(test_client_goes_while_its_put_is_published_unheard),
 	AMONG_PEERS(test_put_that_is_published_again_much_later_asks_all),
 	AMONG_PEERS(test_drop_waits_for_a_put_that_is_published_unheard),
+	AMONG_PEERS(test_end_of_a_put_that_is_ready_waits_for_nobody),
 	AMONG_PEERS(test_late_put_of_an_earlier_daemon_is_undone),
 	AMONG_PEERS(test_put_whose_writer_died_with_the_daemon_is_undone),
 	AMONG_PEERS(test_put_waits_for_a_keeper_that_left_before_the_start),
