@@ -283,9 +283,7 @@ static void fetch_begin_move(
 		.pool_off = slot->off,
 		.size = slot->size,
 		.seed = fetch_seed(fetch),
-		.deadline_ns = PLANTED(SERVED_LATE)
-				       ? UINT64_MAX
-				       : time_after(sent_ns, length_ns / 100 * 98),
+		.deadline_ns = time_after(sent_ns, length_ns / 100 * 98),
 	};
 
 	fetch->state = FETCH_MOVE;

@@ -14,7 +14,6 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/plant.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,8 +181,6 @@ static int source_look(const struct transfer *transfer)
 	const struct slot *slot = &transfer->from->world.share.slots[offer->slot];
 	uint64_t state = atomic_load(&slot->state);
 
-	if (PLANTED(SERVED_LATE))
-		return 0;
 	if (slot_life_of(state) != offer->life ||
 		slot->lease_end <= host_boot_ns(transfer->from))
 		return ERR_LEASE_EXPIRED;
