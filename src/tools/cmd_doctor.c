@@ -313,11 +313,9 @@ const struct tool_command tool_doctor = {
 	.text = "Ends with 1 if the daemon does not answer or is broken, its disk has "
 		"trouble, a\npart of the directory cannot be reached, or another node "
 		"has not answered for\n1 to 3 s. One that was not heard of for longer is "
-		"gone, and only counted. A node\nthat is full, drained, or without "
-		"others, "
-		"is well, and so is one whose objects have\ntoo few keepers "
-		"(cluster.rebuild "
-		"of cenote stat).",
+		"gone, and only counted.\n\nA node that is full, drained, or without "
+		"others, is well, and so is one whose\nobjects have too few keepers "
+		"(cluster.rebuild of cenote stat).",
 	.operand_min = 0,
 	.operand_max = 0,
 	.options = {doctor_specs, ARRAY_LEN(doctor_specs)},
